@@ -67,7 +67,8 @@ func checkLabel(label string) error {
 	return nil
 }
 
-// checkPath takes what a normalized path can be or begin with.
+// checkPath takes what a normalized path can be or begin with; anything else
+// would be a route that silently never matches.
 func checkPath(path string) error {
 	if !strings.HasPrefix(path, "/") {
 		return fmt.Errorf(`%q does not begin with "/"`, path)
@@ -76,8 +77,12 @@ func checkPath(path string) error {
 		switch c := path[i]; {
 		case c == '?' || c == '#':
 			return fmt.Errorf("%q has a %q: only the path is compared", path, c)
-		case c <= ' ' || c == 0x7f:
-			return fmt.Errorf("%q has a byte %q, which no path has", path, c)
+		case c <= ' ' || c >= 0x7f:
+			return fmt.Errorf("%q has a byte 0x%02X; paths carry it as %%%02X", path, c, c)
+		case c == '%':
+			if err := checkEscape(path[i:]); err != nil {
+				return fmt.Errorf("%q: %w", path, err)
+			}
 		}
 	}
 	for element := range strings.SplitSeq(path[1:], "/") {
@@ -86,6 +91,26 @@ func checkPath(path string) error {
 		}
 	}
 	return nil
+}
+
+// checkEscape refuses an escape that normalizing would have decoded or refused
+// (RFC 3986 section 6.2.2.2).
+func checkEscape(s string) error {
+	c, size := decodeByte([]byte(s))
+	switch {
+	case size != 3:
+		return errors.New("has a bad percent escape")
+	case c < ' ' || c == 0x7f:
+		return fmt.Errorf("has the control byte %s, which no path has", s[:3])
+	case isUnreserved(c):
+		return fmt.Errorf("%s is to be written %c", s[:3], c)
+	}
+	return nil
+}
+
+// isUnreserved follows RFC 3986 section 2.3.
+func isUnreserved(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0
 }
 
 // checkMethod takes an upper-case token. Methods are compared with regard to

@@ -1,10 +1,5 @@
 package route
 
-import (
-	"bytes"
-	"strings"
-)
-
 // A group holds the rules of one host pattern, indexed by path. A rule is in
 // exactly one bucket, every bucket is in the order of precedence, and a path
 // meets at most one exact bucket, one bucket for each of its prefixes, the
@@ -74,80 +69,4 @@ func better(best *rule, bucket []*rule, q *query, rec *recorder) *rule {
 		}
 	}
 	return best
-}
-
-// A node is a path prefix: the elements on the way to it from the root, which
-// is the prefix "/". A path is walked down element by element, each hashed
-// once, and no further than the table has prefixes; the nodes that have rules
-// are then met from the longest to the shortest by following up.
-type node struct {
-	rules    []*rule
-	up       *node // the nearest node above that has rules
-	children map[string]*node
-}
-
-// add puts a rule at the node of its prefix.
-func (n *node) add(r *rule) {
-	for rest := r.path.value; rest != ""; {
-		var element string
-		element, rest = cutElement(rest)
-		n = n.child(element)
-	}
-	n.rules = append(n.rules, r)
-}
-
-func (n *node) child(element string) *node {
-	c := n.children[element]
-	if c == nil {
-		c = new(node)
-		if n.children == nil {
-			n.children = make(map[string]*node)
-		}
-		n.children[element] = c
-	}
-	return c
-}
-
-// cutElement splits "/a/b" into "a" and "/b".
-func cutElement(path string) (element, rest string) {
-	path = path[1:]
-	if i := strings.IndexByte(path, '/'); i >= 0 {
-		return path[:i], path[i:]
-	}
-	return path, ""
-}
-
-// link sets up throughout, once all rules are there.
-func (n *node) link(up *node) {
-	n.up = up
-	if len(n.rules) > 0 {
-		up = n
-	}
-	for _, c := range n.children {
-		c.link(up)
-	}
-}
-
-// deepest returns the longest prefix of the path that has rules, or nil.
-func (n *node) deepest(q *query) *node {
-	path := q.path
-	if len(path) == 0 || path[0] != '/' {
-		return nil
-	}
-	for len(path) > 0 && n.children != nil {
-		end := bytes.IndexByte(path[1:], '/') + 1
-		if end == 0 {
-			end = len(path)
-		}
-		q.steps++
-		c := n.children[string(path[1:end])]
-		if c == nil {
-			break
-		}
-		n, path = c, path[end:]
-	}
-	if len(n.rules) == 0 {
-		return n.up
-	}
-	return n
 }

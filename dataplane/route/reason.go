@@ -85,7 +85,7 @@ func (r *rule) describe(g *group) string {
 	}
 	parts = append(parts, strings.TrimSpace(r.path.kind.String()+" "+r.path.written))
 	if !r.methods.any() {
-		parts = append(parts, "method")
+		parts = append(parts, "method "+oneOf(r.methods.names))
 	}
 	for i := range r.headers {
 		parts = append(parts, "header "+strings.ToLower(r.headers[i].Name))

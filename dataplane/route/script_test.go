@@ -206,14 +206,15 @@ func newMatch(t *testing.T, line string) Match {
 	return m
 }
 
-// newValue reads name=exact, name~regex, or a bare name.
+// newValue reads name=exact, where + stands for a space, name~regex, or a bare
+// name.
 func newValue(s string) Value {
 	i := strings.IndexAny(s, "=~")
 	switch {
 	case i < 0:
 		return Value{Name: s, Present: true}
 	case s[i] == '=':
-		return Value{Name: s[:i], Exact: s[i+1:]}
+		return Value{Name: s[:i], Exact: strings.ReplaceAll(s[i+1:], "+", " ")}
 	}
 	return Value{Name: s[:i], Regex: s[i+1:]}
 }
@@ -221,6 +222,8 @@ func newValue(s string) Value {
 // newRequest reads a request such as
 //
 //	GET api.example.com/v1/x?debug=1 x-canary:1 from=10.0.0.1
+//
+// where + in a header stands for a space.
 func newRequest(t *testing.T, line string) (*message.Request, []byte, netip.Addr) {
 	words := strings.Fields(line)
 	req := &message.Request{Method: methodIDs[words[0]], MethodName: []byte(words[0])}
@@ -242,7 +245,7 @@ func newRequest(t *testing.T, line string) (*message.Request, []byte, netip.Addr
 			continue
 		}
 		name, value, _ := strings.Cut(word, ":")
-		req.Fields.Add([]byte(name), []byte(value))
+		req.Fields.Add([]byte(name), []byte(strings.ReplaceAll(value, "+", " ")))
 	}
 	return req, req.Path, source
 }

@@ -59,10 +59,19 @@ type coverage struct {
 	open   map[cover][]*rule
 }
 
-// hidden says in how many groups a rule is hidden, and by which rule in one.
+// hidden says in how many groups a rule is hidden, and by which rules: the one
+// of the highest precedence stands for them.
 type hidden struct {
 	groups int
 	by     *rule
+}
+
+func (h hidden) add(by *rule) hidden {
+	if h.by == nil || by.rank < h.by.rank {
+		h.by = by
+	}
+	h.groups++
+	return h
 }
 
 // A cover is what is looked up: a path condition, and the headers and query
@@ -83,7 +92,7 @@ func (c *coverage) group(g *group) {
 	for _, r := range g.rules {
 		values := r.signature()
 		if by := c.find(r, values); by != nil {
-			c.hidden[r] = hidden{c.hidden[r].groups + 1, by}
+			c.hidden[r] = c.hidden[r].add(by)
 			continue
 		}
 		key := cover{r.path.kind, r.path.value, values}
