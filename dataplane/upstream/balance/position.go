@@ -1,0 +1,18 @@
+package balance
+
+import "sync/atomic"
+
+// Position is where a cluster is in its sequence. It outlives the sequence: when
+// that is rebuilt, counting goes on, so that a cluster whose endpoints come and
+// go does not begin with its first endpoint each time. The zero value is ready.
+type Position struct {
+	_ [64]byte // alone on its cache line: all cores write it
+	n atomic.Uint64
+	_ [56]byte
+}
+
+// Next is the place of the next request in a sequence of the given length,
+// which must be positive.
+func (p *Position) Next(length int) int {
+	return int((p.n.Add(1) - 1) % uint64(length))
+}

@@ -1,0 +1,91 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/headgate/headgate/dataplane/socket"
+	"github.com/headgate/headgate/dataplane/upstream/pool"
+)
+
+// The errors of Endpoint.Dial, besides *ConnectError.
+var (
+	// ErrOverflow: there are as many connections as may be, and as many wait
+	// for one as may. The endpoint is not to blame.
+	ErrOverflow = errors.New("upstream: too many requests wait for a connection")
+	// ErrQueueTimeout is an ErrOverflow: the request waited, but no connection
+	// came free in time. The endpoint is not to blame.
+	ErrQueueTimeout = fmt.Errorf("upstream: no connection came free in time: %w", ErrOverflow)
+	// ErrConnectTimeout: the endpoint did not accept in time.
+	ErrConnectTimeout = errors.New("upstream: connect timeout")
+)
+
+// ConnectError is a connection that could not be opened.
+type ConnectError struct {
+	Address string
+	Err     error
+}
+
+func (e *ConnectError) Error() string {
+	return "upstream: connect to " + e.Address + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *ConnectError) Unwrap() error { return e.Err }
+
+// defaultConnectTimeout holds for clusters that say nothing.
+const defaultConnectTimeout = 3 * time.Second
+
+// Idle is an idle connection, or nil. The one that went idle last comes first,
+// from the caller's own shard if it has any. Nothing is checked on the wire:
+// the peer may have closed it.
+func (e *Endpoint) Idle(shard int) *pool.Conn { return e.pool.Idle(shard, socket.Now()) }
+
+// Dial opens a connection, within the cluster's ConnectTimeout and before
+// deadline (a time of socket.Now; 0: none). If the cluster or the endpoint has
+// as many as it may, it waits its turn within the same time; what it gets then
+// may be a connection that another request has released (Reused). The error is
+// ErrOverflow, ErrQueueTimeout, ErrConnectTimeout or a *ConnectError.
+func (e *Endpoint) Dial(deadline int64) (*pool.Conn, error) {
+	timeout := e.group.connectTimeout.Load()
+	if timeout <= 0 {
+		timeout = int64(defaultConnectTimeout)
+	}
+	limit := socket.Now() + timeout
+	if deadline != 0 {
+		limit = min(limit, deadline)
+	}
+	c, err := e.pool.Acquire(limit)
+	switch {
+	case err == pool.ErrFull:
+		return nil, ErrOverflow
+	case err != nil:
+		return nil, ErrQueueTimeout
+	case c != nil:
+		return c, nil
+	}
+	opened, err := e.connect(limit)
+	if err != nil {
+		e.pool.Cancel()
+		return nil, err
+	}
+	return e.pool.Add(socket.New(opened)), nil
+}
+
+// connect opens a connection before limit.
+func (e *Endpoint) connect(limit int64) (net.Conn, error) {
+	ctx, cancel := context.WithDeadline(context.Background(), socket.At(limit))
+	defer cancel()
+	c, err := e.group.registry.options.Dial(ctx, e.network, e.target)
+	if err == nil {
+		return c, nil
+	}
+	var timed interface{ Timeout() bool }
+	if ctx.Err() != nil || errors.As(err, &timed) && timed.Timeout() {
+		return nil, ErrConnectTimeout
+	}
+	return nil, &ConnectError{Address: e.address, Err: err}
+}

@@ -1,0 +1,55 @@
+package upstream
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/dataplane/upstream/health"
+)
+
+// State is what an endpoint is to those who choose one.
+type State = health.State
+
+// The states of an endpoint.
+const (
+	StateUnknown   = health.Unknown   // never probed; gets requests
+	StateHealthy   = health.Healthy   // passed its last probes
+	StateUnhealthy = health.Unhealthy // failed its last probes
+	StateEjected   = health.Ejected   // failed requests; put aside for a time
+)
+
+// Kind is what an Event is about.
+type Kind uint8
+
+const (
+	// HealthChanged: active probes changed the state.
+	HealthChanged Kind = iota + 1
+	// Ejected: the traffic failed so often that the endpoint is put aside.
+	Ejected
+	// Returned: an ejection is over.
+	Returned
+)
+
+func (k Kind) String() string {
+	switch k {
+	case HealthChanged:
+		return "health changed"
+	case Ejected:
+		return "ejected"
+	case Returned:
+		return "returned"
+	}
+	return "invalid"
+}
+
+// Event is a change of one endpoint.
+type Event struct {
+	Kind      Kind
+	Cluster   string
+	Endpoint  string // its address
+	From, To  State
+	Cause     string // "2 active probes failed: connection refused"
+	Evidence  string // "GET /healthz: status 500 in 3ms"
+	At        time.Time
+	NextProbe time.Time // zero if it is not probed
+	Until     time.Time // end of the ejection; zero for other kinds
+}

@@ -1,0 +1,163 @@
+package upstream
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/dataplane/snapshot"
+)
+
+// Generation is the clusters of one snapshot.
+type Generation struct {
+	registry *Registry
+	clusters []*Cluster
+	byName   map[string]*Cluster
+	fresh    []*Cluster // those that Prepare made
+	warmth   *latch     // first probes of new endpoints that are to come
+	longest  time.Duration
+
+	probes []*Endpoint // to be probed for the first time; used by Prepare
+	base   *Generation // what was committed then; guarded by Registry.mu
+	open   bool        // prepared, and neither committed nor aborted; guarded by Registry.mu
+}
+
+func newGeneration(r *Registry, size int) *Generation {
+	return &Generation{
+		registry: r,
+		base:     r.committed,
+		clusters: make([]*Cluster, 0, size),
+		byName:   make(map[string]*Cluster, size),
+		warmth:   newLatch(),
+		open:     true,
+	}
+}
+
+func (g *Generation) add(c *Cluster) {
+	g.clusters = append(g.clusters, c)
+	g.byName[c.config.Name] = c
+}
+
+// addFresh makes the view of a cluster that is new, or that differs from old.
+func (g *Generation) addFresh(old *Cluster, config *snapshot.Cluster) {
+	var owner *group
+	if old != nil {
+		owner = old.group
+	} else {
+		owner = newGroup(g.registry, config)
+	}
+	c, made := owner.view(config, g.warmth)
+	g.add(c)
+	g.fresh = append(g.fresh, c)
+	if config.HealthCheck == nil {
+		return
+	}
+	g.longest = max(g.longest, config.HealthCheck.Timeout)
+	g.warmth.add(len(made))
+	g.probes = append(g.probes, made...)
+}
+
+// Cluster is the live form of the cluster at index i of what Prepare was given.
+func (g *Generation) Cluster(i int) *Cluster { return g.clusters[i] }
+
+// Warm waits until every new endpoint that has a health check was probed once,
+// but no longer than the longest timeout of a probe. That some are unhealthy, or
+// have not answered by then, is no error. The error is that of ctx.
+func (g *Generation) Warm(ctx context.Context) error {
+	limit := time.NewTimer(g.longest)
+	defer limit.Stop()
+	select {
+	case <-g.warmth.zero():
+	case <-limit.C:
+	case <-g.registry.stopped.Done():
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// latch opens when as many have called done as were added. All are added
+// before anybody waits.
+type latch struct {
+	left   atomic.Int64
+	opened chan struct{}
+}
+
+func newLatch() *latch { return &latch{opened: make(chan struct{})} }
+
+func (l *latch) add(n int) { l.left.Add(int64(n)) }
+
+func (l *latch) done() {
+	if l.left.Add(-1) == 0 {
+		close(l.opened)
+	}
+}
+
+var openedAlready = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+func (l *latch) zero() <-chan struct{} {
+	if l.left.Load() <= 0 {
+		return openedAlready
+	}
+	return l.opened
+}
+
+// same reports whether two configurations are equal in all that matters here.
+// The identity alone may leave out what is no state, such as limits.
+func same(a, b *snapshot.Cluster) bool {
+	if a == b {
+		return true
+	}
+	return a.Identity == b.Identity &&
+		sameLimits(a, b) &&
+		a.ConnectTimeout == b.ConnectTimeout &&
+		a.KeepAliveTimeout == b.KeepAliveTimeout &&
+		a.PanicThreshold == b.PanicThreshold &&
+		sameEndpoints(a.Endpoints, b.Endpoints) &&
+		sameCheck(a.HealthCheck, b.HealthCheck) &&
+		sameOutlier(a.Outlier, b.Outlier)
+}
+
+func sameLimits(a, b *snapshot.Cluster) bool {
+	return a.MaxConnections == b.MaxConnections &&
+		a.MaxConnectionsPerEndpoint == b.MaxConnectionsPerEndpoint &&
+		a.MaxPendingRequests == b.MaxPendingRequests &&
+		a.MaxRequests == b.MaxRequests
+}
+
+func sameEndpoints(a, b []snapshot.Endpoint) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func sameOutlier(a, b *snapshot.Outlier) bool {
+	return a == b || a != nil && b != nil && *a == *b
+}
+
+func sameCheck(a, b *snapshot.HealthCheck) bool {
+	if a == nil || b == nil || a == b {
+		return a == b
+	}
+	if len(a.ExpectedStatuses) != len(b.ExpectedStatuses) {
+		return false
+	}
+	for i := range a.ExpectedStatuses {
+		if a.ExpectedStatuses[i] != b.ExpectedStatuses[i] {
+			return false
+		}
+	}
+	return a.Path == b.Path && a.Host == b.Host &&
+		a.Interval == b.Interval && a.Timeout == b.Timeout &&
+		a.HealthyThreshold == b.HealthyThreshold && a.UnhealthyThreshold == b.UnhealthyThreshold
+}

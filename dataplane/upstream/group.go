@@ -1,0 +1,291 @@
+package upstream
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/dataplane/snapshot"
+	"github.com/headgate/headgate/dataplane/socket"
+	"github.com/headgate/headgate/dataplane/upstream/balance"
+	"github.com/headgate/headgate/dataplane/upstream/health"
+	"github.com/headgate/headgate/dataplane/upstream/pool"
+	"github.com/headgate/headgate/dataplane/upstream/retry"
+)
+
+// group is what a cluster keeps while snapshots come and go.
+type group struct {
+	name        string
+	registry    *Registry
+	connections *pool.Group
+
+	// The committed configuration, as requests need it.
+	maxRequests    atomic.Int64
+	connectTimeout atomic.Int64 // nanoseconds
+	outlier        atomic.Pointer[snapshot.Outlier]
+
+	position balance.Position
+	requests atomic.Int64 // in flight
+	retries  retry.Budget
+
+	mu sync.Mutex
+	// guarded by mu
+	endpoints map[string]*Endpoint // by address, of all views
+	views     []*Cluster           // whose pickers are kept up to date
+	current   *Cluster             // the committed view, nil before there is one
+}
+
+func newGroup(r *Registry, config *snapshot.Cluster) *group {
+	g := &group{
+		name:        config.Name,
+		registry:    r,
+		connections: pool.NewGroup(limitsOf(config)),
+		endpoints:   make(map[string]*Endpoint, len(config.Endpoints)),
+	}
+	g.configure(config)
+	return g
+}
+
+func limitsOf(config *snapshot.Cluster) pool.Limits {
+	return pool.Limits{
+		Connections: config.MaxConnections,
+		PerPool:     config.MaxConnectionsPerEndpoint,
+		Waiting:     config.MaxPendingRequests,
+		KeepAlive:   config.KeepAliveTimeout,
+	}
+}
+
+func (g *group) configure(config *snapshot.Cluster) {
+	g.maxRequests.Store(int64(config.MaxRequests))
+	g.connectTimeout.Store(int64(config.ConnectTimeout))
+	g.outlier.Store(config.Outlier)
+}
+
+// view makes a Cluster of config, and the endpoints that no view has yet. These
+// tell warmth of their first probe, if they are to be probed.
+func (g *group) view(config *snapshot.Cluster, warmth *latch) (c *Cluster, made []*Endpoint) {
+	c = &Cluster{config: config, group: g}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range config.Endpoints {
+		address := config.Endpoints[i].Address
+		e := g.endpoints[address]
+		if e == nil {
+			e = newEndpoint(g, address)
+			if config.HealthCheck != nil {
+				e.check, e.warmth, e.next = config.HealthCheck, warmth, e.since
+			}
+			g.endpoints[address] = e
+			made = append(made, e)
+		}
+		e.views++
+		c.endpoints = append(c.endpoints, e)
+		c.weights = append(c.weights, config.Endpoints[i].Weight)
+	}
+	g.views = append(g.views, c)
+	c.build()
+	return c, made
+}
+
+// adopt makes a view the committed one.
+func (g *group) adopt(c *Cluster) {
+	g.configure(c.config)
+	g.connections.SetLimits(limitsOf(c.config))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.current = c
+	now := socket.Now()
+	for _, e := range c.endpoints {
+		g.setCheck(e, c.config.HealthCheck, now)
+		if c.config.Outlier == nil && e.ejection.Active() {
+			g.readmit(e, now, "outlier detection was turned off")
+		}
+	}
+}
+
+// dropView retires the endpoints that are in no other view.
+func (g *group) dropView(c *Cluster) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := slices.Index(g.views, c)
+	if i < 0 {
+		return
+	}
+	g.views = slices.Delete(g.views, i, i+1)
+	for _, e := range c.endpoints {
+		if e.views--; e.views == 0 {
+			g.retire(e)
+		}
+	}
+}
+
+// retireAll retires every endpoint: the cluster is gone.
+func (g *group) retireAll() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, e := range g.endpoints {
+		g.retire(e)
+	}
+	g.views = nil
+}
+
+// retire ends what an endpoint does by itself. The caller holds mu.
+func (g *group) retire(e *Endpoint) {
+	delete(g.endpoints, e.address)
+	g.registry.schedule.remove(e)
+	e.check, e.next = nil, 0
+	g.warmed(e)
+	e.pool.Close()
+}
+
+// warmed tells who waits for an endpoint's first probe. The caller holds mu.
+func (g *group) warmed(e *Endpoint) {
+	if e.warmth != nil {
+		e.warmth.done()
+		e.warmth = nil
+	}
+}
+
+// rebuild brings the pickers of all views up to date. The caller holds mu.
+func (g *group) rebuild() {
+	for _, c := range g.views {
+		c.build()
+	}
+}
+
+// setCheck changes how an endpoint is probed. The caller holds mu.
+func (g *group) setCheck(e *Endpoint, check *snapshot.HealthCheck, now int64) {
+	if sameCheck(e.check, check) {
+		return // a probe under way goes by the old pointer
+	}
+	e.check = check
+	if check != nil {
+		e.next = now
+		g.registry.schedule.probeAt(e, now)
+		return
+	}
+	e.next = 0
+	g.registry.schedule.cancelProbe(e)
+	g.warmed(e)
+	g.forgetHealth(e, now)
+}
+
+// forgetHealth is for an endpoint that is not probed any more: nothing could
+// bring it back. The caller holds mu.
+func (g *group) forgetHealth(e *Endpoint, now int64) {
+	from := e.active.State()
+	e.active = health.Check{}
+	if from == StateUnknown {
+		return
+	}
+	g.changed(e, now, Event{Kind: HealthChanged, From: from, To: StateUnknown, Cause: "the health check was removed"})
+}
+
+// changed records a change and tells of it. The caller holds mu.
+func (g *group) changed(e *Endpoint, now int64, v Event) {
+	e.since, e.cause, e.evidence = now, v.Cause, v.Evidence
+	g.rebuild()
+	v.Cluster, v.Endpoint, v.At = g.name, e.address, socket.At(now)
+	v.NextProbe = timeOf(e.next)
+	g.registry.options.Events(v)
+}
+
+// checkOf is how to probe an endpoint; nil if it is not to be.
+func (g *group) checkOf(e *Endpoint) *snapshot.HealthCheck {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return e.check
+}
+
+// observe takes the result of a probe.
+func (g *group) observe(e *Endpoint, p probe, now int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if e.check != p.check {
+		return
+	}
+	e.next = p.next
+	g.registry.schedule.probeAt(e, p.next)
+	defer g.warmed(e)
+	from := e.active.State()
+	thresholds := health.Thresholds{Healthy: p.check.HealthyThreshold, Unhealthy: p.check.UnhealthyThreshold}
+	if !e.active.Observe(p.ok, thresholds) {
+		return
+	}
+	g.changed(e, now, Event{
+		Kind: HealthChanged, From: from, To: e.active.State(),
+		Cause: p.cause(e.active.Run()), Evidence: p.evidence,
+	})
+}
+
+// eject puts an endpoint aside that failed streak times in a row, if the
+// cluster can spare it.
+func (g *group) eject(e *Endpoint, outlier *snapshot.Outlier, streak uint32, o Outcome, latency int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.current == nil || g.endpoints[e.address] != e || e.ejection.Active() {
+		return
+	}
+	if !health.MayEject(g.current.withoutOne(e), outlier.MaxEjectionPercent) {
+		return
+	}
+	now := socket.Now()
+	from := e.state()
+	until := e.ejection.Eject(now, outlier.EjectionTime)
+	g.registry.schedule.returnAt(e, until)
+	g.changed(e, now, Event{
+		Kind: Ejected, From: from, To: StateEjected, Until: socket.At(until),
+		Cause:    fmt.Sprintf("%d requests failed in a row, the last: %s", streak, o),
+		Evidence: fmt.Sprintf("%s after %s", o, rounded(latency)),
+	})
+}
+
+// withoutOne is the population as e's ejection would find it. The caller holds
+// group.mu.
+func (c *Cluster) withoutOne(e *Endpoint) health.Population {
+	available, weighted := c.population()
+	p := health.Population{Endpoints: weighted, Others: available}
+	for i, other := range c.endpoints {
+		if c.weights[i] == 0 {
+			continue
+		}
+		if other.ejection.Active() {
+			p.Ejected++
+		}
+		if other == e && e.available() {
+			p.Others--
+		}
+	}
+	return p
+}
+
+// comeBack ends an ejection whose time is over.
+func (g *group) comeBack(e *Endpoint, now int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if e.ejection.Active() && e.ejection.Until() <= now && g.endpoints[e.address] == e {
+		g.readmit(e, now, "the ejection is over")
+	}
+}
+
+// readmit ends an ejection. The caller holds mu.
+func (g *group) readmit(e *Endpoint, now int64, cause string) {
+	g.registry.schedule.cancelReturn(e)
+	e.ejection.End(now)
+	e.streak.Store(0)
+	g.changed(e, now, Event{Kind: Returned, From: StateEjected, To: e.state(), Cause: cause})
+}
+
+// rounded is a duration in a form for people.
+func rounded(nanoseconds int64) time.Duration {
+	d := time.Duration(nanoseconds)
+	switch {
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond)
+	case d >= time.Millisecond:
+		return d.Round(100 * time.Microsecond)
+	}
+	return d.Round(time.Microsecond)
+}

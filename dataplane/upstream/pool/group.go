@@ -1,0 +1,205 @@
+package pool
+
+import (
+	"container/list"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/dataplane/socket"
+)
+
+// The errors of Acquire.
+var (
+	// ErrFull says that as many wait for a connection as may.
+	ErrFull = errors.New("pool: too many wait for a connection")
+	// ErrWaited says that no connection came free in time.
+	ErrWaited = errors.New("pool: no connection came free in time")
+)
+
+// Limits bound a Group.
+type Limits struct {
+	Connections int           // of all its pools; 0: none
+	PerPool     int           // of each pool; 0: none
+	Waiting     int           // who may wait for a connection; 0: nobody
+	KeepAlive   time.Duration // how long a connection may be idle
+}
+
+// Group bounds the connections of several pools together, and lets those wait
+// in order that find no place.
+type Group struct {
+	limits    atomic.Pointer[Limits]
+	keepAlive atomic.Int64 // of limits, in nanoseconds
+	open      atomic.Int64 // of all pools
+	waiting   atomic.Int64 // queue.Len(), to be looked at without the lock
+
+	mu sync.Mutex
+	// guarded by mu
+	queue list.List // of *waiter, first come first
+	pools []*Pool
+}
+
+// waiter is one who waits for a connection to a pool.
+type waiter struct {
+	pool    *Pool
+	turn    chan *Conn    // one message: a connection, or nil for a place
+	element *list.Element // nil once it had its turn; guarded by Group.mu
+}
+
+// NewGroup makes a group without pools.
+func NewGroup(l Limits) *Group {
+	g := &Group{}
+	g.SetLimits(l)
+	return g
+}
+
+// SetLimits changes the limits. What exceeds lower ones is not closed.
+func (g *Group) SetLimits(l Limits) {
+	g.limits.Store(&l)
+	g.keepAlive.Store(int64(l.KeepAlive))
+	if g.waiting.Load() > 0 {
+		g.serve()
+	}
+}
+
+// NewPool adds a pool with so many shards.
+func (g *Group) NewPool(shards int) *Pool {
+	p := &Pool{group: g, width: max(1, shards)}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pools = append(g.pools, p)
+	return p
+}
+
+func (g *Group) remove(p *Pool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if i := slices.Index(g.pools, p); i >= 0 {
+		g.pools = slices.Delete(g.pools, i, i+1)
+	}
+}
+
+// Counts is how many connections there are, and how many wait for one.
+func (g *Group) Counts() (open, waiting int) {
+	return int(g.open.Load()), int(g.waiting.Load())
+}
+
+// enqueue makes p's caller wait. It may have had its turn when it returns. The
+// error is ErrFull.
+func (g *Group) enqueue(p *Pool) (*waiter, error) {
+	w := &waiter{pool: p, turn: make(chan *Conn, 1)}
+	g.mu.Lock()
+	w.element = g.queue.PushBack(w)
+	g.waiting.Add(1)
+	evicted := g.serveLocked()
+	full := w.element != nil && g.queue.Len() > g.limits.Load().Waiting
+	if full {
+		g.unlink(w)
+	}
+	g.mu.Unlock()
+	closeAll(evicted)
+	if full {
+		return nil, ErrFull
+	}
+	return w, nil
+}
+
+// leave ends a wait. It is false if there is something in w.turn already.
+func (g *Group) leave(w *waiter) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if w.element == nil {
+		return false
+	}
+	g.unlink(w)
+	return true
+}
+
+func (g *Group) unlink(w *waiter) {
+	g.queue.Remove(w.element)
+	w.element = nil
+	g.waiting.Add(-1)
+}
+
+// give hands a connection that was just released to the first who waits for
+// one of its pool.
+func (g *Group) give(c *Conn) bool {
+	if c.pool.closed.Load() {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for e := g.queue.Front(); e != nil; e = e.Next() {
+		w := e.Value.(*waiter)
+		if w.pool == c.pool {
+			c.use.Store(inUse)
+			g.unlink(w)
+			w.turn <- c
+			return true
+		}
+	}
+	return false
+}
+
+// serve gives those a turn who can have one.
+func (g *Group) serve() {
+	g.mu.Lock()
+	evicted := g.serveLocked()
+	g.mu.Unlock()
+	closeAll(evicted)
+}
+
+// serveLocked goes through the queue in order. Who waits for a pool that is at
+// its own limit holds nobody up. What it evicted is to be closed after mu is
+// let go; its place has been given away.
+func (g *Group) serveLocked() (evicted []*Conn) {
+	now := socket.Now()
+	for e := g.queue.Front(); e != nil; {
+		w := e.Value.(*waiter)
+		e = e.Next()
+		c := w.pool.Idle(0, now)
+		if c == nil && !w.pool.reserve() {
+			old, exhausted := g.makePlace(w.pool)
+			if exhausted {
+				break
+			}
+			if old == nil {
+				continue
+			}
+			evicted = append(evicted, old)
+		}
+		g.unlink(w)
+		w.turn <- c
+	}
+	return evicted
+}
+
+// makePlace takes the place of an idle connection of another pool for p.
+// exhausted means that the group is at its limit and nothing is idle, so that
+// nobody behind can have a turn either.
+func (g *Group) makePlace(p *Pool) (old *Conn, exhausted bool) {
+	limits := g.limits.Load()
+	if limits.Connections == 0 || g.open.Load() < int64(limits.Connections) {
+		return nil, false
+	}
+	if limits.PerPool > 0 && p.open.Load() >= int64(limits.PerPool) {
+		return nil, false
+	}
+	for _, other := range g.pools {
+		if old = other.evict(); old != nil {
+			other.open.Add(-1)
+			p.open.Add(1)
+			return old, false
+		}
+	}
+	return nil, true
+}
+
+func closeAll(evicted []*Conn) {
+	for _, c := range evicted {
+		c.use.Store(isClosed)
+		c.close()
+	}
+}

@@ -1,0 +1,21 @@
+package retry
+
+import "time"
+
+// MaxBackoff bounds a wait, as a multiple of its base.
+const MaxBackoff = 10
+
+// Backoff is how long to wait before a retry. attempt is 0 for the first retry;
+// the bound doubles with each, up to MaxBackoff times base. rnd is in [0,1) and
+// spreads the wait over all of it (full jitter), so that what failed together
+// does not come back together.
+func Backoff(attempt int, base time.Duration, rnd float64) time.Duration {
+	if base <= 0 {
+		return 0
+	}
+	factor := float64(MaxBackoff)
+	if attempt < 4 {
+		factor = float64(int(1) << max(0, attempt))
+	}
+	return time.Duration(float64(base) * factor * rnd)
+}

@@ -1,0 +1,102 @@
+package upstream
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/dataplane/snapshot"
+	"github.com/headgate/headgate/dataplane/socket"
+	"github.com/headgate/headgate/dataplane/upstream/health"
+)
+
+// ClusterStatus is a committed cluster at one moment.
+type ClusterStatus struct {
+	Name        string
+	InFlight    int64 // requests
+	Retries     int64 // retries under way
+	Connections int   // open, idle or not, or being opened
+	Waiting     int   // requests that wait for a connection
+	Panicked    bool  // so few endpoints are available that health is ignored
+	Endpoints   []EndpointStatus
+}
+
+// EndpointStatus is an endpoint at one moment.
+type EndpointStatus struct {
+	Address string
+	Zone    string
+	Weight  int
+
+	State        State
+	Health       State // by active probes alone
+	Since        time.Time
+	Cause        string // of the last change; "" if there was none
+	Evidence     string
+	Ejections    int       // that count towards the length of the next
+	EjectedUntil time.Time // zero if it is not ejected
+	NextProbe    time.Time // zero if it is not probed
+
+	InFlight    int64 // attempts
+	Requests    uint64
+	Failures    uint64
+	MeanLatency time.Duration // of successes, since the endpoint is known
+
+	ConnectionsIdle   int
+	ConnectionsActive int // in use or being opened
+}
+
+// Status is all committed clusters, in their order.
+func (r *Registry) Status() []ClusterStatus {
+	clusters := r.current().clusters
+	list := make([]ClusterStatus, len(clusters))
+	for i, c := range clusters {
+		list[i] = c.Status()
+	}
+	return list
+}
+
+// Status is the cluster at this moment.
+func (c *Cluster) Status() ClusterStatus {
+	s := ClusterStatus{
+		Name:      c.config.Name,
+		InFlight:  c.group.requests.Load(),
+		Retries:   c.group.retries.InFlight(),
+		Panicked:  c.picker.Load().panicked,
+		Endpoints: make([]EndpointStatus, len(c.endpoints)),
+	}
+	s.Connections, s.Waiting = c.group.connections.Counts()
+	c.group.mu.Lock()
+	defer c.group.mu.Unlock()
+	for i, e := range c.endpoints {
+		s.Endpoints[i] = e.status(&c.config.Endpoints[i])
+	}
+	return s
+}
+
+// status is the endpoint's. The caller holds group.mu.
+func (e *Endpoint) status(config *snapshot.Endpoint) EndpointStatus {
+	ended, failures := e.ended.Load(), e.failures.Load()
+	s := EndpointStatus{
+		Address: e.address, Zone: config.Zone, Weight: config.Weight,
+		State: e.state(), Health: e.active.State(),
+		Since: socket.At(e.since), Cause: e.cause, Evidence: e.evidence,
+		Ejections: e.ejection.Times(),
+		NextProbe: timeOf(e.next),
+		InFlight:  e.InFlight(), Requests: e.begun.Load(), Failures: failures,
+	}
+	if s.State == health.Ejected {
+		s.EjectedUntil = socket.At(e.ejection.Until())
+	}
+	if successes := int64(ended - failures - e.ignored.Load()); successes > 0 {
+		s.MeanLatency = time.Duration(e.latency.Load() / successes)
+	}
+	idle, open := e.pool.Counts()
+	s.ConnectionsIdle, s.ConnectionsActive = idle, open-idle
+	return s
+}
+
+// timeOf is the wall-clock time of one of socket.Now; zero for 0.
+func timeOf(at int64) time.Time {
+	if at == 0 {
+		return time.Time{}
+	}
+	return socket.At(at)
+}

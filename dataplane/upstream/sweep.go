@@ -1,0 +1,41 @@
+package upstream
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/dataplane/socket"
+)
+
+// sweepEvery is how often idle connections are looked at. An idle connection
+// outlives its keep-alive timeout by no more, and is not handed out meanwhile.
+const sweepEvery = time.Second
+
+// sweep closes idle connections that are too old or that the peer has closed,
+// until the registry stops.
+func (r *Registry) sweep() {
+	ticker := time.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-r.stopped.Done():
+			return
+		case <-ticker.C:
+			r.sweepOnce(socket.Now())
+		}
+	}
+}
+
+func (r *Registry) sweepOnce(now int64) {
+	for _, c := range r.current().clusters {
+		for _, e := range c.endpoints {
+			e.pool.Sweep(now)
+		}
+	}
+}
+
+// current is the committed generation.
+func (r *Registry) current() *Generation {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.committed
+}
