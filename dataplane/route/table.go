@@ -32,7 +32,8 @@ type Result struct {
 
 // New compiles those routes that take returns true for; a nil take is all of
 // them. Results are indices into routes whichever are taken. If any taken route
-// is at fault, the table is nil and every fault is returned.
+// is at fault, the table is nil and every fault is returned. The table keeps
+// what routes point to, which must not be written afterwards.
 func New(routes []Route, take func(i int) bool) (*Table, []Error) {
 	c := compiler{regexes: make(map[string]*pathRegex)}
 	for i := range routes {
