@@ -1,0 +1,185 @@
+package http1
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/headgate/headgate/dataplane/message"
+)
+
+// exampleCase is bytes from a peer and what is to be made of them: a summary of
+// the head or body, or a status and a reason.
+type exampleCase struct {
+	in   string
+	want string
+}
+
+// exampleClass is the cases of one rule.
+type exampleClass struct {
+	rule  string // what it is about, and the section that says so
+	cases []exampleCase
+}
+
+// Pieces of heads that most cases share.
+const (
+	start = "GET / HTTP/1.1\r\n"
+	hostH = "Host: h\r\n"
+	end   = "\r\n"
+	okGet = "GET / @h none"
+)
+
+// eachCase runs a test for every case, and for what it says when the bytes come
+// in two or more pieces.
+func eachCase(t *testing.T, classes []exampleClass, run func(t *testing.T, c exampleCase)) {
+	seen := map[string]bool{}
+	for _, class := range classes {
+		t.Run(class.rule, func(t *testing.T) {
+			for _, c := range class.cases {
+				if seen[c.in] {
+					t.Errorf("%q is there twice", c.in)
+				}
+				seen[c.in] = true
+				run(t, c)
+			}
+		})
+	}
+}
+
+// summary is one line on a request.
+func summary(req *message.Request) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", req.MethodName, req.Path)
+	if req.HasQuery {
+		fmt.Fprintf(&b, "?%s", req.Query)
+	}
+	fmt.Fprintf(&b, " @%s %s", req.Authority, bodySummary(req.Body))
+	flag := func(on bool, name string) {
+		if on {
+			b.WriteString(" " + name)
+		}
+	}
+	flag(req.Minor == 0, "1.0")
+	flag(req.HTTPS, "https")
+	flag(req.Close, "close")
+	flag(req.Continue, "continue")
+	flag(req.TETrailers, "trailers")
+	flag(req.Upgrade != nil, "upgrade="+string(req.Upgrade))
+	return b.String()
+}
+
+func responseSummary(resp *message.Response) string {
+	s := fmt.Sprintf("%d %s %s", resp.Status, resp.Reason, bodySummary(resp.Body))
+	if resp.Close {
+		s += " close"
+	}
+	if resp.Upgrade != nil {
+		s += " upgrade=" + string(resp.Upgrade)
+	}
+	return s
+}
+
+func bodySummary(body message.Body) string {
+	switch body.Kind {
+	case message.BodyLength:
+		return fmt.Sprint(body.Length)
+	case message.BodyChunked:
+		return "chunked"
+	case message.BodyUntilClose:
+		return "until-close"
+	}
+	return "none"
+}
+
+// verdict is the summary, the fault, or "incomplete".
+func verdict(t *testing.T, n int, err error, summary func() string) string {
+	t.Helper()
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		if n != 0 {
+			t.Errorf("an error and %d bytes", n)
+		}
+		return fmt.Sprintf("%d %s", e.Status, e.Reason)
+	case err != nil:
+		t.Errorf("error of type %T", err)
+	case n == 0:
+		return "incomplete"
+	}
+	return summary()
+}
+
+// inPieces parses longer and longer prefixes of in until one has a verdict, as a
+// connection does, and returns that. Short inputs grow by a byte at a time.
+func inPieces(in string, parse func(buf []byte) string) string {
+	buf := []byte(in)
+	step := max(1, len(in)/500)
+	for n := 1; n <= len(in); n = min(n+step, max(len(in), n+1)) {
+		// Without room behind it: what lies there must not matter.
+		if v := parse(buf[:n:n]); v != "incomplete" {
+			return v
+		}
+	}
+	return "incomplete"
+}
+
+func requestVerdict(t *testing.T, in []byte, lim *Limits) string {
+	t.Helper()
+	var req message.Request
+	n, err := ParseRequest(in, &req, lim)
+	return verdict(t, n, err, func() string { return summary(&req) })
+}
+
+func responseVerdict(t *testing.T, in []byte, method message.Method) string {
+	t.Helper()
+	var resp message.Response
+	n, err := ParseResponse(in, &resp, nil, method)
+	return verdict(t, n, err, func() string { return responseSummary(&resp) })
+}
+
+// TestRequests holds what the corpus says, for the bytes at once and for every
+// way to cut them off.
+func TestRequests(t *testing.T) {
+	eachCase(t, requestCorpus(), func(t *testing.T, c exampleCase) {
+		if got := requestVerdict(t, []byte(c.in), nil); got != c.want {
+			t.Errorf("%q\n got %s\nwant %s", c.in, got, c.want)
+		}
+		got := inPieces(c.in, func(buf []byte) string { return requestVerdict(t, buf, nil) })
+		if got != c.want {
+			t.Errorf("%q in pieces\n got %s\nwant %s", c.in, got, c.want)
+		}
+	})
+}
+
+func requestCorpus() []exampleClass {
+	return append(append(append(lineCorpus, targetCorpus...), fieldCorpus...), framingCorpus...)
+}
+
+func TestResponses(t *testing.T) {
+	eachCase(t, responseCorpus, func(t *testing.T, c exampleCase) {
+		method, in := message.MethodGet, c.in
+		if name, rest, ok := strings.Cut(c.in, "|"); ok {
+			method, in = message.ParseMethod([]byte(name)), rest
+		}
+		if got := responseVerdict(t, []byte(in), method); got != c.want {
+			t.Errorf("%q\n got %s\nwant %s", c.in, got, c.want)
+		}
+		got := inPieces(in, func(buf []byte) string { return responseVerdict(t, buf, method) })
+		if got != c.want {
+			t.Errorf("%q in pieces\n got %s\nwant %s", c.in, got, c.want)
+		}
+	})
+}
+
+func TestCorpusIsLarge(t *testing.T) {
+	n := 0
+	for _, corpus := range [][]exampleClass{requestCorpus(), responseCorpus, chunkedCorpus} {
+		for _, class := range corpus {
+			n += len(class.cases)
+		}
+	}
+	if n < 150 {
+		t.Errorf("%d cases", n)
+	}
+}
