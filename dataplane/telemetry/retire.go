@@ -1,0 +1,124 @@
+package telemetry
+
+import "time"
+
+// readers is a set of those who collect metrics.
+type readers uint8
+
+const (
+	readerOTLP readers = 1 << iota
+	readerPrometheus
+)
+
+const (
+	// maxRetired bounds the series kept only to be exported once more.
+	maxRetired = 4096
+	// scrapeMemory is how long a scraper that has stopped coming is waited for.
+	scrapeMemory = 10 * time.Minute
+)
+
+// Use puts a view to use: its access log and ring are the ones written from now
+// on, and the names that it lacks are retired. The first Begin of a view does
+// it too; an older view than the one in use changes nothing.
+func (r *Recorder) Use(v *View) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.current.Load().generation >= v.generation {
+		return
+	}
+	r.revive(v)
+	r.ring.resize(v.recent, r.shards)
+	r.current.Store(v)
+	r.logs.use(v.log, v.logJSON)
+	r.enforceRetired()
+}
+
+// revive makes sure that the series of a view are exported, also if they were
+// dropped since the view was made. r.mu is held.
+func (r *Recorder) revive(v *View) {
+	for _, s := range v.routes {
+		if s.dropped.Load() && r.routes[s.name] == nil {
+			r.routes[s.name] = s
+			s.dropped.Store(false)
+		}
+		s.renew(v.generation)
+	}
+	for _, t := range v.clusters {
+		if s := t.series; s.dropped.Load() && r.clusters[s.name] == nil {
+			r.clusters[s.name] = s
+			s.dropped.Store(false)
+		}
+		t.series.renew(v.generation)
+		t.other.revive(t.series, v.generation)
+		for _, e := range t.endpoints {
+			e.revive(t.series, v.generation)
+		}
+	}
+}
+
+func (e *endpointSeries) revive(s *clusterSeries, generation uint64) {
+	if e.dropped.Load() && s.endpoints[e.address] == nil {
+		s.endpoints[e.address] = e
+		e.dropped.Store(false)
+	}
+	e.renew(generation)
+}
+
+func (l *life) renew(generation uint64) {
+	l.generation = max(l.generation, generation)
+	l.exported = 0
+}
+
+// retired reports whether the view in use lacks the name. r.mu is held.
+func (r *Recorder) retired(l *life) bool {
+	return l.generation < r.current.Load().generation
+}
+
+// enforceRetired drops retired series beyond maxRetired. r.mu is held.
+func (r *Recorder) enforceRetired() {
+	kept := 0
+	r.visitRetired(func(l *life) bool {
+		kept++
+		return kept > maxRetired
+	})
+}
+
+// expire notes that a reader is about to get the retired series, and drops those
+// that nobody else waits for. r.mu is held; the caller has listed the series
+// before and still exports what is dropped here.
+func (r *Recorder) expire(reader readers) {
+	awaited := r.awaited()
+	r.visitRetired(func(l *life) bool {
+		l.exported |= reader
+		return l.exported&awaited == awaited
+	})
+}
+
+// awaited is the set of readers that must have seen a series before it goes.
+func (r *Recorder) awaited() (set readers) {
+	if r.exporting {
+		set |= readerOTLP
+	}
+	if !r.scraped.IsZero() && time.Since(r.scraped) < scrapeMemory {
+		set |= readerPrometheus
+	}
+	return set
+}
+
+// visitRetired offers each retired series and drops those it is told to.
+func (r *Recorder) visitRetired(drop func(*life) bool) {
+	sweep(r, r.routes, drop)
+	sweep(r, r.clusters, drop)
+	for _, c := range r.clusters {
+		sweep(r, c.endpoints, drop)
+	}
+}
+
+func sweep[S lived](r *Recorder, series map[string]S, drop func(*life) bool) {
+	for name, s := range series {
+		if l := s.base(); r.retired(l) && drop(l) {
+			l.dropped.Store(true)
+			delete(series, name)
+		}
+	}
+}

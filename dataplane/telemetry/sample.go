@@ -1,0 +1,111 @@
+package telemetry
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+
+	"github.com/headgate/headgate/dataplane/message"
+	"github.com/headgate/headgate/dataplane/socket"
+)
+
+// Begin counts the exchange as in flight and decides about its trace. It is
+// called when the head was read, or was found to be broken; traceparent and
+// tracestate are the values of those fields, nil if there is none or, for
+// traceparent, more than one. They must stay valid until Finish. Every Begin is
+// followed by one Finish.
+func (v *View) Begin(x *Exchange, traceparent, tracestate []byte) {
+	if v.rec.current.Load().generation < v.generation {
+		v.rec.Use(v)
+	}
+	if x.Started == 0 {
+		x.Started = socket.Now()
+	}
+	x.active = v.rec.active.at(x.Shard, x.Method, x.HTTPS)
+	x.active.Add(1)
+	x.Trace = Trace{}
+	if v.tracing {
+		v.sample(&x.Trace, traceparent, tracestate)
+	}
+}
+
+// sample decides before any span is made: a trusted parent's flag is honoured,
+// everything else follows the ratio.
+func (v *View) sample(t *Trace, traceparent, tracestate []byte) {
+	t.Rewrite = true
+	if v.trust {
+		if p, ok := parseTraceparent(traceparent); ok {
+			t.keep(p, traceparent, tracestate)
+		}
+	}
+	if !t.kept {
+		t.begin(v.bound)
+	}
+	t.record = t.Sampled && v.rec.spans != nil
+	if t.record || !t.kept {
+		t.SpanID = newSpanID()
+	}
+}
+
+// keep continues the trace that the client is part of.
+func (t *Trace) keep(p parent, traceparent, tracestate []byte) {
+	t.kept, t.KeepState = true, true
+	t.ID, t.Parent, t.flags = p.traceID, p.spanID, p.flags
+	t.Sampled = p.flags&flagSampled != 0
+	t.incoming, t.state = traceparent, tracestate
+}
+
+// begin starts a trace. The decision is a function of the trace ID, the same
+// that the SDK's TraceIDRatioBased makes.
+func (t *Trace) begin(bound uint64) {
+	binary.BigEndian.PutUint64(t.ID[:8], rand.Uint64()|1) // never all zero
+	low := rand.Uint64()
+	binary.BigEndian.PutUint64(t.ID[8:], low)
+	if low>>1 < bound {
+		t.Sampled, t.flags = true, flagSampled
+	}
+}
+
+// ratioBound is the exclusive upper bound of the 63 low bits of a sampled trace
+// ID.
+func ratioBound(ratio float64) uint64 {
+	if ratio >= 1 {
+		return 1 << 63
+	}
+	return uint64(max(ratio, 0) * (1 << 63))
+}
+
+// newSpanID is a random ID that is not zero. IDs need to be distinct, not
+// secret.
+func newSpanID() (id [8]byte) {
+	for id == [8]byte{} {
+		binary.NativeEndian.PutUint64(id[:], rand.Uint64())
+	}
+	return id
+}
+
+// Attempt starts the next attempt of an exchange and returns it for the proxy to
+// fill in. The one before it must be over.
+func (v *View) Attempt(x *Exchange) *Attempt {
+	now := socket.Now()
+	if a := x.last(); a != nil && a.Ended == 0 {
+		a.Ended = now
+	}
+	a := &x.Attempts[x.Tries%MaxAttempts]
+	if x.Tries >= MaxAttempts {
+		v.countAttempt(x, a, x.Tries-MaxAttempts)
+	}
+	x.Tries++
+	*a = Attempt{Started: now}
+	if x.Trace.Rewrite && (x.Trace.record || !x.Trace.kept) {
+		a.SpanID = newSpanID()
+	}
+	return a
+}
+
+// countedMethod is the method as metrics know it: what is not common is other.
+func countedMethod(m message.Method) message.Method {
+	if m == message.MethodNone || m > message.MethodOther {
+		return message.MethodOther
+	}
+	return m
+}

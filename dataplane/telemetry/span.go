@@ -1,0 +1,262 @@
+package telemetry
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/headgate/headgate/dataplane/socket"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// ids are the IDs that a span was given before it was made.
+type ids struct {
+	trace trace.TraceID
+	span  trace.SpanID
+}
+
+type idsKey struct{}
+
+// chosenIDs makes spans with the IDs in their context, and random ones for spans
+// that have none.
+type chosenIDs struct{}
+
+// NewIDs implements sdktrace.IDGenerator.
+func (chosenIDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	if chosen, ok := ctx.Value(idsKey{}).(ids); ok {
+		return chosen.trace, chosen.span
+	}
+	var t Trace
+	t.begin(0)
+	return t.ID, newSpanID()
+}
+
+// NewSpanID implements sdktrace.IDGenerator.
+func (chosenIDs) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
+	if chosen, ok := ctx.Value(idsKey{}).(ids); ok {
+		return chosen.span
+	}
+	return newSpanID()
+}
+
+// record makes the spans of an exchange that is over: one of kind SERVER, and
+// below it one of kind CLIENT for each attempt that is known.
+func (v *View) record(x *Exchange) {
+	t := &x.Trace
+	ctx := context.WithValue(context.Background(), idsKey{}, ids{t.ID, t.SpanID})
+	if t.kept {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, t.remote())
+	}
+	ctx, span := v.rec.spans.Start(ctx, serverName(x), trace.WithSpanKind(trace.SpanKindServer),
+		trace.WithTimestamp(socket.At(x.Started)), trace.WithAttributes(v.serverAttributes(x)...))
+	if x.HeadAt != 0 {
+		span.AddEvent("response head sent", trace.WithTimestamp(socket.At(x.HeadAt)))
+	}
+	for n, a := range x.Each {
+		v.recordAttempt(ctx, x, a, n)
+	}
+	if serverFailed(x) {
+		span.SetStatus(codes.Error, x.Detail)
+	}
+	span.End(trace.WithTimestamp(socket.At(x.Ended)))
+}
+
+// remote is the client's span.
+func (t *Trace) remote() trace.SpanContext {
+	state, err := trace.ParseTraceState(string(t.state))
+	if err != nil {
+		state = trace.TraceState{}
+	}
+	return trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: t.ID, SpanID: t.Parent, TraceFlags: trace.TraceFlags(t.flags), TraceState: state, Remote: true,
+	})
+}
+
+func (v *View) recordAttempt(ctx context.Context, x *Exchange, a *Attempt, n int) {
+	ctx = context.WithValue(ctx, idsKey{}, ids{x.Trace.ID, a.SpanID})
+	_, span := v.rec.spans.Start(ctx, methodName(x), trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithTimestamp(socket.At(a.Started)), trace.WithAttributes(v.clientAttributes(x, a, n)...))
+	if a.SentAt != 0 {
+		span.AddEvent("request head sent", trace.WithTimestamp(socket.At(a.SentAt)))
+	}
+	if a.FirstByteAt != 0 {
+		span.AddEvent("first response byte", trace.WithTimestamp(socket.At(a.FirstByteAt)))
+	}
+	if a.Reason != "" || a.Status >= 400 {
+		span.SetStatus(codes.Error, a.Reason)
+	}
+	span.End(trace.WithTimestamp(socket.At(a.Ended)))
+}
+
+// serverFailed follows the HTTP conventions: an answer of 4xx is no error of the
+// server; one of 5xx is, and so is a good answer that an upstream cut short.
+func serverFailed(x *Exchange) bool {
+	if x.Status >= 400 {
+		return x.Status >= 500
+	}
+	return x.Reason != "" && reasons[reasonOf(x.Reason)].blame == blameUpstream
+}
+
+// methodName is the span name of a method: HTTP if it is not a known one.
+func methodName(x *Exchange) string {
+	if name := methodNames[countedMethod(x.Method)]; name != otherMethod {
+		return name
+	}
+	return "HTTP"
+}
+
+func serverName(x *Exchange) string {
+	if x.Route == nil {
+		return methodName(x)
+	}
+	return methodName(x) + " " + x.Route.Name
+}
+
+// serverAttributes describes the request and what became of it. The query is
+// told as it came, as the conventions have it.
+func (v *View) serverAttributes(x *Exchange) []attribute.KeyValue {
+	list := make([]attribute.KeyValue, 0, 32)
+	list = appendMethod(list, x)
+	list = append(list, semconv.URLScheme(scheme(x)), semconv.URLPath(text(x.Path)))
+	if len(x.Query) > 0 {
+		list = append(list, semconv.URLQuery(text(x.Query)))
+	}
+	list = appendServer(list, text(x.Host))
+	list = appendPeers(list, x)
+	if len(x.UserAgent) > 0 {
+		list = append(list, semconv.UserAgentOriginal(text(x.UserAgent)))
+	}
+	if x.Status != 0 {
+		list = append(list, semconv.HTTPResponseStatusCode(x.Status))
+	}
+	if kind := errorType(x.Reason, x.Status, 500); kind != "" {
+		list = append(list, semconv.ErrorTypeKey.String(kind))
+	}
+	return v.appendOwn(list, x)
+}
+
+// appendMethod tells a method that is not known apart from its name.
+func appendMethod(list []attribute.KeyValue, x *Exchange) []attribute.KeyValue {
+	name := methodNames[countedMethod(x.Method)]
+	list = append(list, semconv.HTTPRequestMethodKey.String(name))
+	if name == otherMethod && len(x.MethodName) > 0 {
+		list = append(list, semconv.HTTPRequestMethodOriginal(text(x.MethodName)))
+	}
+	return list
+}
+
+func appendPeers(list []attribute.KeyValue, x *Exchange) []attribute.KeyValue {
+	if x.Client.IsValid() {
+		list = append(list, semconv.ClientAddress(x.Client.String()))
+	}
+	if x.Peer.IsValid() {
+		list = append(list, semconv.NetworkPeerAddress(x.Peer.Addr().String()), semconv.NetworkPeerPort(int(x.Peer.Port())))
+	}
+	if x.Major != 0 {
+		list = append(list, semconv.NetworkProtocolVersion(string(appendVersion(nil, x))))
+	}
+	return list
+}
+
+// appendServer adds server.address, and server.port if the authority has one.
+func appendServer(list []attribute.KeyValue, authority string) []attribute.KeyValue {
+	host, port := splitAuthority(authority)
+	if host != "" {
+		list = append(list, semconv.ServerAddress(host))
+	}
+	if port > 0 {
+		list = append(list, semconv.ServerPort(port))
+	}
+	return list
+}
+
+// splitAuthority parts host and port; the port is 0 if there is none.
+func splitAuthority(authority string) (string, int) {
+	host, text, err := net.SplitHostPort(authority)
+	if err != nil {
+		return strings.Trim(authority, "[]"), 0
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return host, 0
+	}
+	return host, int(port)
+}
+
+// appendOwn adds what only Headgate knows.
+func (v *View) appendOwn(list []attribute.KeyValue, x *Exchange) []attribute.KeyValue {
+	list = append(list, keySnapshotVersion.String(v.version), keySnapshotDigest.String(v.digest), keyAttempts.Int(x.Tries))
+	if x.Listener != "" {
+		list = append(list, keyListener.String(x.Listener))
+	}
+	if x.Route != nil {
+		list = append(list, semconv.HTTPRoute(x.Route.Name), keyRoute.String(x.Route.Name))
+	}
+	if x.Cluster != nil {
+		list = append(list, keyCluster.String(x.Cluster.Name))
+	}
+	if a := x.last(); a != nil {
+		list = append(list, keyEndpoint.String(a.Endpoint))
+	}
+	if x.Reason != "" {
+		list = append(list, keyReason.String(x.Reason))
+	}
+	return list
+}
+
+func (v *View) clientAttributes(x *Exchange, a *Attempt, n int) []attribute.KeyValue {
+	list := make([]attribute.KeyValue, 0, 20)
+	list = appendMethod(list, x)
+	list = append(list, keyEndpoint.String(a.Endpoint), keyReused.Bool(a.Reused),
+		keySnapshotVersion.String(v.version), keySnapshotDigest.String(v.digest))
+	list = appendUpstream(list, a)
+	if x.Cluster != nil {
+		list = append(list, keyCluster.String(x.Cluster.Name))
+	}
+	if n > 1 {
+		list = append(list, semconv.HTTPRequestResendCount(n-1))
+	}
+	if a.Status != 0 {
+		list = append(list, semconv.HTTPResponseStatusCode(a.Status))
+	}
+	if a.Reason != "" {
+		list = append(list, keyReason.String(a.Reason))
+	}
+	if kind := errorType(a.Reason, a.Status, 400); kind != "" {
+		list = append(list, semconv.ErrorTypeKey.String(kind))
+	}
+	return list
+}
+
+// appendUpstream describes the endpoint of an attempt.
+func appendUpstream(list []attribute.KeyValue, a *Attempt) []attribute.KeyValue {
+	list = appendServer(list, a.Endpoint)
+	if addr, err := netip.ParseAddrPort(a.Endpoint); err == nil {
+		list = append(list, semconv.NetworkPeerAddress(addr.Addr().String()), semconv.NetworkPeerPort(int(addr.Port())))
+	}
+	if len(a.Target) > 0 {
+		list = append(list, semconv.URLFull("http://"+a.Endpoint+text(a.Target)))
+	}
+	return list
+}
+
+// errorType is the value of error.type: the reason, or else the status from the
+// first that counts as an error.
+func errorType(reason string, status, first int) string {
+	if reason != "" {
+		return reason
+	}
+	if status >= first {
+		return strconv.Itoa(status)
+	}
+	return ""
+}
+
+// text is bytes as an attribute's value, which must be UTF-8: one bad string
+// would make a collector refuse its whole batch.
+func text(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }

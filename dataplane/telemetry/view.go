@@ -1,0 +1,227 @@
+package telemetry
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/dataplane/snapshot"
+)
+
+// View is a Recorder seen from one snapshot: tables from the snapshot's indices
+// to the counters. Counters belong to names, not to snapshots, so they live on
+// when the same name is in the next one. A View is never written after it was
+// made and is safe for all goroutines.
+type View struct {
+	rec        *Recorder
+	generation uint64 // order of creation
+	version    string
+	digest     string
+	routes     []*routeSeries
+	clusters   []*clusterTable
+	tracing    bool
+	trust      bool
+	bound      uint64 // of the sampled trace IDs
+	log        *logFile
+	logJSON    bool
+	recent     int
+}
+
+// life is the part of a series that decides when it goes. A series whose
+// generation is older than the view in use is retired: it goes once every
+// exporter has had its last value.
+type life struct {
+	dropped atomic.Bool // no longer exported; count elsewhere
+	created time.Time
+
+	// Guarded by Recorder.mu.
+	generation uint64
+	exported   readers
+}
+
+func (l *life) base() *life { return l }
+
+// lived is any series.
+type lived interface{ base() *life }
+
+type routeSeries struct {
+	life
+	name     string
+	requests durations
+	bytes    sharded[byteCell]
+}
+
+// byteCell counts the body bytes of a route.
+type byteCell struct {
+	in, out atomic.Int64
+	_       [48]byte
+}
+
+type clusterSeries struct {
+	life
+	name     string
+	requests durations
+	retries  sharded[countCell]
+
+	endpoints map[string]*endpointSeries // guarded by Recorder.mu
+	table     *clusterTable              // of the latest view; guarded by Recorder.mu
+}
+
+type countCell struct {
+	n atomic.Uint64
+	_ [56]byte
+}
+
+type endpointSeries struct {
+	life
+	address     string
+	requests    sharded[endpointCell]
+	transitions [len(healthStates)]atomic.Uint64
+}
+
+type endpointCell struct {
+	requests atomic.Uint64
+	failures [len(reasons)]atomic.Uint64
+	_        [64 - (len(reasons)+1)*8%64]byte
+}
+
+// clusterTable is a cluster as one or more views see it; never written.
+type clusterTable struct {
+	series    *clusterSeries
+	endpoints map[string]*endpointSeries // those of the snapshot
+	other     *endpointSeries            // stands for all others
+}
+
+// otherName labels what belongs to no name that is known.
+const otherName = "_OTHER"
+
+// View makes the view of a snapshot. It changes nothing for the others until
+// Use, or the first Begin, puts it to use.
+func (r *Recorder) View(s *snapshot.Snapshot) *View {
+	t := &s.Telemetry
+	v := &View{
+		rec: r, version: s.Version, digest: s.Digest,
+		tracing: t.TracingOn, trust: t.TrustIncoming, bound: ratioBound(t.SampleRatio),
+		logJSON: t.AccessLogJSON, recent: t.RecentRequests,
+		routes: make([]*routeSeries, len(s.Routes)), clusters: make([]*clusterTable, len(s.Clusters)),
+	}
+	if t.AccessLog != "" {
+		v.log = r.logs.open(t.AccessLog)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.views++
+	v.generation = r.views
+	for i, route := range s.Routes {
+		v.routes[i] = r.route(route.Name)
+	}
+	for i, cluster := range s.Clusters {
+		v.clusters[i] = r.cluster(cluster)
+	}
+	return v
+}
+
+// Err is why the access log of the view cannot be written now, or nil. The view
+// works without it: its lines are dropped and counted.
+func (v *View) Err() error {
+	if v.log == nil {
+		return nil
+	}
+	return v.log.err()
+}
+
+// route finds or makes the series of a name. r.mu is held.
+func (r *Recorder) route(name string) *routeSeries {
+	s := r.routes[name]
+	if s == nil {
+		s = &routeSeries{name: name, life: r.newLife()}
+		r.routes[name] = s
+	}
+	s.generation = max(s.generation, r.views)
+	return s
+}
+
+// cluster finds or makes the series of a cluster and its endpoints. r.mu is held.
+func (r *Recorder) cluster(c *snapshot.Cluster) *clusterTable {
+	s := r.clusters[c.Name]
+	if s == nil {
+		s = &clusterSeries{name: c.Name, life: r.newLife(), endpoints: make(map[string]*endpointSeries, len(c.Endpoints))}
+		r.clusters[c.Name] = s
+	}
+	s.generation = max(s.generation, r.views)
+	if s.table == nil || !s.table.lists(c.Endpoints) {
+		s.table = r.table(s, c.Endpoints)
+	}
+	s.table.touch(r.views)
+	return s.table
+}
+
+func (r *Recorder) table(s *clusterSeries, endpoints []snapshot.Endpoint) *clusterTable {
+	t := &clusterTable{series: s, endpoints: make(map[string]*endpointSeries, len(endpoints))}
+	for i := range endpoints {
+		t.endpoints[endpoints[i].Address] = r.endpoint(s, endpoints[i].Address)
+	}
+	t.other = r.endpoint(s, otherName)
+	return t
+}
+
+// endpoint finds or makes the series of an address. r.mu is held.
+func (r *Recorder) endpoint(s *clusterSeries, address string) *endpointSeries {
+	e := s.endpoints[address]
+	if e == nil {
+		e = &endpointSeries{address: address, life: r.newLife()}
+		s.endpoints[address] = e
+	}
+	return e
+}
+
+// lists reports whether the table is of these endpoints, and all of them are
+// still exported.
+func (t *clusterTable) lists(endpoints []snapshot.Endpoint) bool {
+	for i := range endpoints {
+		e := t.endpoints[endpoints[i].Address]
+		if e == nil || e.dropped.Load() {
+			return false
+		}
+	}
+	return len(t.endpoints) == len(endpoints) && !t.other.dropped.Load()
+}
+
+// touch marks the endpoints as part of a generation. Recorder.mu is held.
+func (t *clusterTable) touch(generation uint64) {
+	t.other.generation = max(t.other.generation, generation)
+	for _, e := range t.endpoints {
+		e.generation = max(e.generation, generation)
+	}
+}
+
+func (r *Recorder) newLife() life { return life{created: time.Now()} }
+
+// endpoint is the series of an address of the cluster.
+func (t *clusterTable) endpoint(address string) *endpointSeries {
+	if e := t.endpoints[address]; e != nil && !e.dropped.Load() {
+		return e
+	}
+	return t.other
+}
+
+// routeOf is where the exchanges of a route are counted; nil is no route.
+func (v *View) routeOf(route *snapshot.Route) *routeSeries {
+	if route == nil || route.Index >= len(v.routes) {
+		return v.rec.unrouted
+	}
+	if s := v.routes[route.Index]; !s.dropped.Load() {
+		return s
+	}
+	return v.rec.gone
+}
+
+// clusterOf is where the attempts at a cluster are counted, or nil.
+func (v *View) clusterOf(c *snapshot.Cluster) *clusterTable {
+	if c == nil || c.Index >= len(v.clusters) {
+		return nil
+	}
+	if t := v.clusters[c.Index]; !t.series.dropped.Load() {
+		return t
+	}
+	return v.rec.goneCluster
+}
