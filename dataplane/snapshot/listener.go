@@ -1,0 +1,60 @@
+package snapshot
+
+import (
+	configv1 "github.com/headgate/headgate/gen/headgate/config/v1"
+)
+
+// compileListener makes the form of a listener that the data plane runs, but
+// for its table.
+func compileListener(in *configv1.Listener, f *faults) *Listener {
+	limits, timeouts := in.GetLimits(), in.GetTimeouts()
+	out := &Listener{
+		Name:            in.GetName(),
+		Trusted:         prefixes(in.GetTrustedProxies(), "trustedProxies", f),
+		MaxConnections:  int(limits.GetMaxConnections()),
+		MaxHeaderBytes:  DefaultMaxHeaderBytes,
+		MaxHeaders:      DefaultMaxHeaders,
+		MaxTargetBytes:  DefaultMaxTargetBytes,
+		HeaderTimeout:   duration(timeouts.GetHeader(), DefaultHeaderTimeout, "timeouts.header", f),
+		BodyIdleTimeout: duration(timeouts.GetBodyIdle(), DefaultBodyIdleTimeout, "timeouts.bodyIdle", f),
+		IdleTimeout:     duration(timeouts.GetIdle(), DefaultIdleTimeout, "timeouts.idle", f),
+		DrainTimeout:    duration(timeouts.GetDrain(), DefaultDrainTimeout, "timeouts.drain", f),
+		MergeSlashes:    true,
+	}
+	if limits != nil {
+		out.MaxHeaderBytes = number(limits.MaxHeaderBytes, DefaultMaxHeaderBytes)
+		out.MaxHeaders = number(limits.MaxHeaders, DefaultMaxHeaders)
+		out.MaxTargetBytes = number(limits.MaxTargetBytes, DefaultMaxTargetBytes)
+	}
+	if path := in.GetPath(); path != nil && path.MergeSlashes != nil {
+		out.MergeSlashes = *path.MergeSlashes
+	}
+	var err error
+	if out.Network, out.Address, err = listenAddress(in.GetAddress()); err != nil {
+		f.add(RuleAddress, "address", "%s %v", quote(in.GetAddress()), err)
+	}
+	return out
+}
+
+// compileTelemetry says what is recorded.
+func compileTelemetry(in *configv1.Telemetry) Telemetry {
+	out := Telemetry{RecentRequests: DefaultRecentRequests}
+	if in == nil {
+		return out
+	}
+	out.RecentRequests = number(in.RecentRequests, DefaultRecentRequests)
+	if tracing := in.GetTracing(); tracing != nil {
+		out.TracingOn, out.TrustIncoming, out.SampleRatio = true, true, DefaultSampleRatio
+		if tracing.SampleRatio != nil {
+			out.SampleRatio = *tracing.SampleRatio
+		}
+		if tracing.TrustIncoming != nil {
+			out.TrustIncoming = *tracing.TrustIncoming
+		}
+	}
+	if log := in.GetAccessLog(); log != nil {
+		out.AccessLog = orString(log.GetFile(), DefaultAccessLog)
+		out.AccessLogJSON = log.GetFormat() != "text"
+	}
+	return out
+}

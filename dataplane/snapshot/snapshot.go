@@ -1,0 +1,203 @@
+// Package snapshot turns a configuration message into the immutable form that
+// the data plane runs, and finds every fault on the way. It is pure: it opens
+// no socket and starts no goroutine. Its result is shared by all requests that
+// began under it and is never written again.
+package snapshot
+
+import (
+	"net/netip"
+	"regexp"
+	"time"
+
+	configv1 "github.com/headgate/headgate/gen/headgate/config/v1"
+
+	"github.com/headgate/headgate/dataplane/route"
+)
+
+// Snapshot is one compiled configuration.
+type Snapshot struct {
+	Version string // the writer's label; the digest's first 12 hex digits if it gave none
+	Digest  string // SHA-256 of the canonical content without the version, in hex
+	Source  *configv1.Snapshot
+
+	Listeners []*Listener
+	Clusters  []*Cluster
+	Routes    []*Route
+	Telemetry Telemetry
+
+	made made // what the next compilation can use again
+}
+
+// Listener is a socket and what is allowed on it.
+type Listener struct {
+	Name    string
+	Network string // "tcp" or "unix"
+	Address string // host:port, [v6]:port, :port, or the path of a unix socket
+	Trusted []netip.Prefix
+
+	MaxConnections int // 0: half of RLIMIT_NOFILE
+	MaxHeaderBytes int
+	MaxHeaders     int
+	MaxTargetBytes int
+
+	HeaderTimeout   time.Duration
+	BodyIdleTimeout time.Duration
+	IdleTimeout     time.Duration
+	DrainTimeout    time.Duration
+
+	MergeSlashes bool
+	Table        *route.Table // indices of its results are indices into Snapshot.Routes
+}
+
+// Route is what happens to the requests that a route wins. Exactly one of
+// Forward, Redirect and Respond is set.
+type Route struct {
+	Name     string
+	Index    int // in Snapshot.Routes and in the file
+	Forward  *Forward
+	Redirect *Redirect
+	Respond  *Respond
+
+	RequestHeaders  HeaderOps
+	ResponseHeaders HeaderOps
+	MaxRequestBytes int64    // 0: no limit
+	Upgrades        []string // lower-case protocols that may be switched to; default websocket
+}
+
+// HeaderOps edits a head: first Remove, then Set, then Add.
+type HeaderOps struct {
+	Remove []string // lower-case names
+	Set    []Header
+	Add    []Header
+}
+
+// Header is one field line to write.
+type Header struct{ Name, Value string }
+
+// Empty reports whether there is nothing to edit.
+func (o *HeaderOps) Empty() bool { return len(o.Remove)+len(o.Set)+len(o.Add) == 0 }
+
+// Forward sends requests on.
+type Forward struct {
+	Backends    []Backend
+	TotalWeight int // sum of the weights; > 0
+	Rewrite     Rewrite
+	Request     time.Duration // the whole exchange; 0: none
+	PerTry      time.Duration // one attempt; 0: none
+	FirstByte   time.Duration // request sent to response head
+	Idle        time.Duration // silence on a response body or tunnel
+	Retry       Retry
+}
+
+// Backend is a cluster and its share.
+type Backend struct {
+	Cluster *Cluster
+	Weight  int // 0: takes nothing
+}
+
+// Rewrite changes the path, and the host if Host is set. At most one of Prefix
+// and Regex applies.
+type Rewrite struct {
+	HasPrefix   bool
+	Prefix      string         // replaces the prefix that matched
+	Regex       *regexp.Regexp // nil: none
+	Replacement string         // with $1 to $9
+	Host        string         // "": the host is kept
+}
+
+// RetryOn is a set of conditions.
+type RetryOn uint16
+
+// The conditions of forward.retry.on.
+const (
+	RetryConnectFailure RetryOn = 1 << iota
+	RetryResetBeforeResponse
+	RetryTimeout
+	RetryInvalidResponse
+	Retry5xx
+	RetryGatewayError // 502, 503, 504
+)
+
+// Retry says when an attempt is made again.
+type Retry struct {
+	Attempts           int // retries beyond the first try
+	On                 RetryOn
+	Statuses           []int // single statuses, besides On
+	Backoff            time.Duration
+	BudgetPercent      int
+	AllowNonIdempotent bool
+}
+
+// Redirect answers with a Location. What is left out is the request's.
+type Redirect struct {
+	Status int
+	Scheme string // "": as the request
+	Host   string // without port; "": as the request
+	Port   int    // 0: as the request, or the scheme's own if Scheme is set
+	Path   string // with its query, if any; "": path and query as the request
+}
+
+// Respond answers at once.
+type Respond struct {
+	Status      int
+	Body        []byte
+	ContentType string
+}
+
+// Cluster is a set of endpoints that serve the same thing.
+type Cluster struct {
+	Name      string
+	Index     int    // in Snapshot.Clusters
+	Identity  string // digest of what the endpoints' state depends on; equal means state carries over
+	Endpoints []Endpoint
+
+	HealthCheck *HealthCheck // nil: none
+	Outlier     *Outlier     // nil: off
+
+	MaxConnections            int // per cluster
+	MaxConnectionsPerEndpoint int // 0: none
+	MaxPendingRequests        int
+	MaxRequests               int // 0: none
+
+	ConnectTimeout   time.Duration
+	KeepAliveTimeout time.Duration
+	PanicThreshold   int // percent healthy under which health is ignored; 0: never
+}
+
+// Endpoint is one server of a cluster.
+type Endpoint struct {
+	Address string // host:port, [v6]:port or unix:/path
+	Weight  int    // 0: drained
+	Zone    string
+}
+
+// HealthCheck is an active HTTP check.
+type HealthCheck struct {
+	Path               string
+	Host               string // "": the endpoint's address
+	ExpectedStatuses   []StatusRange
+	Interval           time.Duration
+	Timeout            time.Duration
+	HealthyThreshold   int
+	UnhealthyThreshold int
+}
+
+// StatusRange is a closed range of response statuses.
+type StatusRange struct{ First, Last int }
+
+// Outlier ejects an endpoint that fails the traffic itself.
+type Outlier struct {
+	ConsecutiveFailures int
+	EjectionTime        time.Duration // times the number of ejections, at most 300 s
+	MaxEjectionPercent  int
+}
+
+// Telemetry is what is recorded of the requests.
+type Telemetry struct {
+	SampleRatio    float64 // 0 to 1, for requests without a trusted parent
+	TrustIncoming  bool    // honour the sampling decision of an incoming traceparent
+	TracingOn      bool
+	AccessLog      string // file, "-" for stdout, "" for off
+	AccessLogJSON  bool   // else one text line in the combined format
+	RecentRequests int    // size of the ring
+}
