@@ -3,7 +3,6 @@ package route
 import (
 	"bytes"
 	"iter"
-	"strings"
 )
 
 // A node is a path prefix: the elements on the way to it from the root, which
@@ -18,30 +17,26 @@ type node struct {
 
 // add puts a rule at the node of its prefix.
 func (n *node) add(r *rule) {
-	for rest := r.path.value; rest != ""; {
-		var element string
-		element, rest = cutElement(rest)
-		n = n.child(element)
+	for rest := []byte(r.path.value); len(rest) > 0; {
+		c, after := n.children.next(rest)
+		if c == nil {
+			c = new(node)
+			var element string
+			element, after = cutElement(rest)
+			n.children.add(element, c)
+		}
+		n, rest = c, after
 	}
 	n.rules = append(n.rules, r)
 }
 
-func (n *node) child(element string) *node {
-	c := n.children.find([]byte(element))
-	if c == nil {
-		c = new(node)
-		n.children.add(element, c)
-	}
-	return c
-}
-
 // cutElement splits "/a/b" into "a" and "/b".
-func cutElement(path string) (element, rest string) {
+func cutElement(path []byte) (element string, rest []byte) {
 	path = path[1:]
-	if i := strings.IndexByte(path, '/'); i >= 0 {
-		return path[:i], path[i:]
+	if i := bytes.IndexByte(path, '/'); i >= 0 {
+		return string(path[:i]), path[i:]
 	}
-	return path, ""
+	return string(path), nil
 }
 
 // link sets up throughout, once all rules are there.
@@ -62,16 +57,12 @@ func (n *node) deepest(q *query) *node {
 		return nil
 	}
 	for len(path) > 0 && !n.children.empty() {
-		end := bytes.IndexByte(path[1:], '/') + 1
-		if end == 0 {
-			end = len(path)
-		}
 		q.steps++
-		c := n.children.find(path[1:end])
+		c, rest := n.children.next(path)
 		if c == nil {
 			break
 		}
-		n, path = c, path[end:]
+		n, path = c, rest
 	}
 	if len(n.rules) == 0 {
 		return n.up
@@ -98,13 +89,26 @@ type edge struct {
 
 func (c *children) empty() bool { return c.few == nil && c.many == nil }
 
-func (c *children) find(element []byte) *node {
+// next follows the first element of a path, which begins with a slash, to a
+// child, or to nil. Where children are few, the end of the element need not be
+// looked for.
+func (c *children) next(path []byte) (to *node, rest []byte) {
+	path = path[1:]
 	for i := range c.few {
-		if c.few[i].element == string(element) {
-			return c.few[i].to
+		e := &c.few[i]
+		n := len(e.element)
+		if len(path) >= n && string(path[:n]) == e.element && (len(path) == n || path[n] == '/') {
+			return e.to, path[n:]
 		}
 	}
-	return c.many[string(element)]
+	if c.many == nil {
+		return nil, nil
+	}
+	end := bytes.IndexByte(path, '/')
+	if end < 0 {
+		end = len(path)
+	}
+	return c.many[string(path[:end])], path[end:]
 }
 
 func (c *children) add(element string, to *node) {
