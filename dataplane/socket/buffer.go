@@ -1,0 +1,36 @@
+package socket
+
+import "sync"
+
+// The sizes of buffers in bytes. A head and a small body fit into the first;
+// heads up to the largest limit that is allowed, and bodies that are known to
+// be large, use the second: with small buffers a large body costs several
+// times the system calls.
+const (
+	SmallBuffer = 16 << 10
+	LargeBuffer = 128 << 10
+)
+
+var (
+	smallPool = sync.Pool{New: func() any { return new([SmallBuffer]byte) }}
+	largePool = sync.Pool{New: func() any { return new([LargeBuffer]byte) }}
+)
+
+// GetBuffer returns a buffer of SmallBuffer bytes, or of LargeBuffer bytes if
+// size is more than that.
+func GetBuffer(size int) []byte {
+	if size <= SmallBuffer {
+		return smallPool.Get().(*[SmallBuffer]byte)[:]
+	}
+	return largePool.Get().(*[LargeBuffer]byte)[:]
+}
+
+// PutBuffer takes a buffer of GetBuffer back; others are left to the collector.
+func PutBuffer(b []byte) {
+	switch cap(b) {
+	case SmallBuffer:
+		smallPool.Put((*[SmallBuffer]byte)(b[:SmallBuffer]))
+	case LargeBuffer:
+		largePool.Put((*[LargeBuffer]byte)(b[:LargeBuffer]))
+	}
+}

@@ -1,0 +1,132 @@
+package socket
+
+import (
+	"errors"
+	"net"
+	"os"
+	"syscall"
+	"time"
+)
+
+var (
+	noDeadline time.Time
+	past       = time.Unix(1, 0)
+)
+
+// Write writes all of p. deadline is a time of Now, or 0 for none. n is how
+// much was handed to the kernel when there is an error.
+func (c *Conn) Write(p []byte, deadline int64) (n int, err error) {
+	for {
+		if err := c.armWrite(deadline); err != nil {
+			return n, err
+		}
+		m, err := c.net.Write(p[n:])
+		n += m
+		if err == nil {
+			return n, nil
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+		c.writeArmed = 0
+		if deadline != 0 && Now() >= deadline {
+			return n, os.ErrDeadlineExceeded
+		}
+	}
+}
+
+// armWrite makes the write timer fire at the deadline or before.
+func (c *Conn) armWrite(deadline int64) error {
+	if deadline != 0 && (c.writeArmed == 0 || c.writeArmed > deadline) {
+		if err := c.net.SetWriteDeadline(At(deadline)); err != nil {
+			return err
+		}
+		c.writeArmed = deadline
+	} else if deadline == 0 && c.writeArmed != 0 && c.writeArmed <= Now() {
+		if err := c.net.SetWriteDeadline(noDeadline); err != nil {
+			return err
+		}
+		c.writeArmed = 0
+	}
+	return nil
+}
+
+// CloseWrite sends the end of the stream and leaves reading open, where the
+// connection can do that.
+func (c *Conn) CloseWrite() error {
+	if half, ok := c.net.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// Interrupt ends the read that is waiting and all that follow with
+// ErrInterrupted, until Resume. It may be called from any goroutine.
+func (c *Conn) Interrupt() {
+	c.interrupted.Store(true)
+	_ = c.net.SetReadDeadline(past)
+}
+
+// Resume lets reads go on after an Interrupt.
+func (c *Conn) Resume() {
+	c.interrupted.Store(false)
+	c.readArmed = 1
+}
+
+// State is what a glance at a connection shows.
+type State uint8
+
+const (
+	// Quiet: open, nothing to read.
+	Quiet State = iota
+	// Readable: bytes can be read.
+	Readable
+	// Ended: the peer closed its side, or the connection is broken.
+	Ended
+)
+
+// Peek looks at the connection without waiting, without taking bytes and
+// without regard to what is buffered. TLS connections are looked at below TLS.
+func (c *Conn) Peek() State {
+	if c.look == nil {
+		c.look = c.peek
+		if c.raw == nil {
+			c.raw = underlyingRaw(c.net)
+		}
+	}
+	if c.raw == nil {
+		return Quiet
+	}
+	c.peeked = Ended
+	if err := c.raw.Control(c.look); err != nil {
+		return Ended
+	}
+	return c.peeked
+}
+
+// peek asks the kernel for one byte and leaves it there.
+func (c *Conn) peek(fd uintptr) {
+	n, _, err := syscall.Recvfrom(int(fd), c.one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	switch {
+	case n > 0:
+		c.peeked = Readable
+	case err == syscall.EAGAIN || err == syscall.EINTR:
+		c.peeked = Quiet
+	default:
+		c.peeked = Ended
+	}
+}
+
+// underlyingRaw is the raw form of the connection that a TLS connection runs
+// over.
+func underlyingRaw(c net.Conn) syscall.RawConn {
+	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = t.NetConn()
+	}
+	if s, ok := c.(syscall.Conn); ok {
+		if raw, err := s.SyscallConn(); err == nil {
+			return raw
+		}
+	}
+	return nil
+}
