@@ -1,0 +1,197 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/dataplane/http1"
+	"github.com/headgate/headgate/dataplane/message"
+	"github.com/headgate/headgate/dataplane/snapshot"
+	"github.com/headgate/headgate/dataplane/socket"
+)
+
+// answer is a response that the proxy makes itself.
+type answer struct {
+	status      int
+	contentType string
+	body        []byte
+	location    []byte
+	reason      string // an error of Proxy-Status, "": none
+	detail      string
+}
+
+// refuse answers with an error. The body says why in one line, in JSON if the
+// client prefers that.
+func (x *exchange) refuse(status int, reason, detail string) {
+	x.facts.Reason, x.facts.Detail = reason, detail
+	a := answer{status: status, reason: reason, detail: detail, contentType: "text/plain; charset=utf-8"}
+	if wantsJSON(x.req.Fields.Get(message.Accept)) {
+		a.contentType = "application/json"
+		a.body = append(a.body, `{"status":`...)
+		a.body = strconv.AppendInt(a.body, int64(status), 10)
+		a.body = append(append(a.body, `,"reason":"`...), reason...)
+		a.body = strconv.AppendQuote(append(a.body, `","detail":`...), detail)
+		a.body = append(a.body, "}\n"...)
+	} else {
+		a.body = append(append(append(a.body, http1.StatusText(status)...), ": "...), detail...)
+		a.body = append(a.body, '\n')
+	}
+	x.say(&a)
+}
+
+// wantsJSON reports whether an Accept field asks for JSON and not for anything.
+func wantsJSON(accept []byte) bool {
+	return bytes.Contains(accept, []byte("json")) && !bytes.Contains(accept, []byte("html"))
+}
+
+// refuseHead answers a request whose head or framing is at fault. Where the next
+// request begins is unknown, so the connection ends.
+func (x *exchange) refuseHead(err error) {
+	status, detail := faultOf(err)
+	x.keep = false
+	x.lingers = true
+	x.refuse(status, reasonRequest, detail)
+}
+
+// headEnded is called when the rest of a head did not come.
+func (x *exchange) headEnded(err error) {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		x.refuse(408, reasonClientSlow, "the request head did not come in time")
+	case errors.Is(err, socket.ErrFull):
+		x.lingers = true
+		x.refuse(431, reasonRequest, "the request head is too large")
+	case errors.Is(err, io.EOF) || errors.Is(err, socket.ErrInterrupted):
+	}
+}
+
+func (x *exchange) respond(r *snapshot.Respond) {
+	x.say(&answer{status: r.Status, contentType: r.ContentType, body: r.Body})
+}
+
+func (x *exchange) redirect(r *snapshot.Redirect) {
+	x.targetSpace = r.Location(x.targetSpace[:0], &x.req, x.path)
+	x.say(&answer{status: r.Status, location: x.targetSpace})
+}
+
+// say sends an answer of our own. A body that streams is not read, so the
+// connection ends after it.
+func (x *exchange) say(a *answer) {
+	x.facts.Status, x.facts.HeadAt = a.status, socket.Now()
+	if x.body.streams && !x.body.ended {
+		x.keep, x.lingers = false, true
+	}
+	x.keep = x.keep && !x.conn.drain.Load()
+	x.out = x.appendAnswer(x.out[:0], a)
+	x.answered = true
+	if x.req.Method != message.MethodHead && len(a.body) > 0 {
+		x.out = append(x.out, a.body...)
+		x.relayed = int64(len(a.body))
+	}
+	deadline := socket.Now() + int64(answerTime)
+	if _, err := x.conn.sock.Write(x.out, deadline); err != nil {
+		x.keep, x.lingers = false, false
+	}
+}
+
+// answerTime is how long a client may take to accept an answer of our own.
+const answerTime = 10 * time.Second
+
+func (x *exchange) appendAnswer(dst []byte, a *answer) []byte {
+	dst = http1.AppendStatusLine(dst, a.status, nil)
+	dst = append(dst, "Date: "...)
+	dst = append(append(dst, httpDate()...), "\r\n"...)
+	if len(a.location) > 0 {
+		dst = appendField(dst, "Location", a.location)
+	}
+	if a.contentType != "" && len(a.body) > 0 && !x.ownsContentType() {
+		dst = appendField(dst, "Content-Type", a.contentType)
+	}
+	if a.reason != "" {
+		dst = x.appendProxyStatus(dst, a)
+	}
+	if x.route != nil {
+		dst = append(dst, x.route.response.lines...)
+	}
+	dst = x.appendPersistence(dst)
+	if noLength(a.status) || a.status == 304 {
+		a.body = nil
+		return append(dst, '\r', '\n')
+	}
+	return appendFraming(dst, message.Body{Kind: message.BodyLength, Length: int64(len(a.body))})
+}
+
+// ownsContentType reports whether the route sets the type itself.
+func (x *exchange) ownsContentType() bool {
+	return x.route != nil && x.route.response.drops(&message.Field{ID: message.ContentType})
+}
+
+// appendProxyStatus writes Proxy-Status (RFC 9209).
+func (x *exchange) appendProxyStatus(dst []byte, a *answer) []byte {
+	dst = append(append(dst, "Proxy-Status: headgate; error="...), a.reason...)
+	dst = appendString(append(dst, "; details="...), a.detail)
+	if s := x.gen.Snapshot; s != nil {
+		dst = appendString(append(dst, "; snapshot="...), s.Version)
+	}
+	return append(dst, "\r\n"...)
+}
+
+// appendString writes a string of RFC 9651 section 3.3.3. Bytes that it cannot
+// hold become "?".
+func appendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c < ' ' || c > '~':
+			dst = append(dst, '?')
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return append(dst, '"')
+}
+
+// abandon ends an exchange whose client is gone: there is nobody to answer.
+func (x *exchange) abandon(reason string) {
+	x.facts.Status, x.facts.Reason = statusClientGone, reason
+	x.keep, x.lingers = false, false
+}
+
+// reset ends the connection so that the client sees it broken, not closed.
+func (c *Conn) reset() {
+	if t, ok := c.sock.Net().(interface{ SetLinger(sec int) error }); ok {
+		_ = t.SetLinger(0)
+	}
+	c.Close()
+}
+
+// httpDate is the time in the form of RFC 9110 section 5.6.7, made once a second.
+func httpDate() []byte {
+	now := time.Now().Unix()
+	if d := date.Load(); d != nil && d.second == now {
+		return d.text
+	}
+	d := &dateText{second: now, text: time.Unix(now, 0).UTC().AppendFormat(nil, "Mon, 02 Jan 2006 15:04:05 GMT")}
+	date.Store(d)
+	return d.text
+}
+
+type dateText struct {
+	second int64
+	text   []byte
+}
+
+var date atomic.Pointer[dateText]
+
+// ended reports whether a read found the orderly end of a stream.
+func ended(err error) bool { return errors.Is(err, io.EOF) }
+
+func pause() { runtime.Gosched() }

@@ -1,0 +1,104 @@
+package proxy
+
+import (
+	"bytes"
+	"net/netip"
+
+	"github.com/headgate/headgate/dataplane/message"
+)
+
+// identify finds who sent the request. Behind trusted proxies it is the
+// right-most address in X-Forwarded-For that is not a trusted one: what stands
+// further left was written by somebody that nobody vouches for.
+func (x *exchange) identify() {
+	x.client = x.conn.peer
+	trusted := x.site.listener.Trusted
+	if len(trusted) == 0 || !contains(trusted, x.conn.peer) {
+		return
+	}
+	x.trusted = true
+	fields := x.req.Fields.All()
+	for i := len(fields) - 1; i >= 0; i-- {
+		if fields[i].ID == message.XForwardedFor && !x.walkForwarded(fields[i].Value, trusted) {
+			return
+		}
+	}
+}
+
+// walkForwarded takes the addresses of one X-Forwarded-For line from the right.
+// It reports whether the walk goes on to the line before.
+func (x *exchange) walkForwarded(list []byte, trusted []netip.Prefix) bool {
+	for len(list) > 0 {
+		i := bytes.LastIndexByte(list, ',')
+		addr, ok := parseAddr(message.TrimSpace(list[i+1:]))
+		if !ok {
+			return false
+		}
+		x.client = addr
+		if !contains(trusted, addr) || i < 0 {
+			return contains(trusted, addr)
+		}
+		list = list[:i]
+	}
+	return true
+}
+
+// parseAddr reads an address with or without a port, in the forms that proxies
+// write.
+func parseAddr(b []byte) (netip.Addr, bool) {
+	if addr, err := netip.ParseAddr(string(bytes.Trim(b, "[]"))); err == nil {
+		return addr.Unmap(), true
+	}
+	if ap, err := netip.ParseAddrPort(string(b)); err == nil {
+		return ap.Addr().Unmap(), true
+	}
+	return netip.Addr{}, false
+}
+
+func contains(prefixes []netip.Prefix, addr netip.Addr) bool {
+	for _, p := range prefixes {
+		if p.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// appendForwarded writes the X-Forwarded fields. The chain of X-Forwarded-For is
+// kept and the peer appended; the others are ours unless the peer is trusted.
+func (x *exchange) appendForwarded(dst []byte) []byte {
+	fields := &x.req.Fields
+	if x.conn.peer.IsValid() || fields.Has(message.XForwardedFor) {
+		dst = append(dst, "X-Forwarded-For: "...)
+		dst = x.appendChain(dst)
+		dst = append(dst, "\r\n"...)
+	}
+	if !x.trusted || !fields.Has(message.XForwardedProto) {
+		proto := "http"
+		if x.req.HTTPS {
+			proto = "https"
+		}
+		dst = appendField(dst, "X-Forwarded-Proto", proto)
+	}
+	if len(x.req.Authority) > 0 && (!x.trusted || !fields.Has(message.XForwardedHost)) {
+		dst = appendField(dst, "X-Forwarded-Host", x.req.Authority)
+	}
+	return dst
+}
+
+func (x *exchange) appendChain(dst []byte) []byte {
+	sep := ""
+	if x.req.Fields.Has(message.XForwardedFor) {
+		fields := x.req.Fields.All()
+		for i := range fields {
+			if fields[i].ID == message.XForwardedFor && len(fields[i].Value) > 0 {
+				dst = append(append(dst, sep...), fields[i].Value...)
+				sep = ", "
+			}
+		}
+	}
+	if !x.conn.peer.IsValid() {
+		return dst
+	}
+	return x.conn.peer.AppendTo(append(dst, sep...))
+}

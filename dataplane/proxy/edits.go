@@ -1,0 +1,60 @@
+package proxy
+
+import (
+	"github.com/headgate/headgate/dataplane/message"
+	"github.com/headgate/headgate/dataplane/snapshot"
+)
+
+// edits are the header operations of a route, prepared for a walk over the
+// fields of a head: what must go is looked up, what must come is written.
+type edits struct {
+	drop  []dropped // names that are removed or set
+	lines []byte    // the field lines to add, ready to copy
+	host  string    // a Host that is set; it belongs into the start of the head
+}
+
+type dropped struct {
+	id   message.ID
+	name []byte
+}
+
+func newEdits(ops *snapshot.HeaderOps) edits {
+	var e edits
+	for _, name := range ops.Remove {
+		e.dropName(name)
+	}
+	for _, h := range ops.Set {
+		if message.Intern([]byte(h.Name)) == message.Host {
+			e.host = h.Value
+			continue
+		}
+		e.dropName(h.Name)
+		e.lines = appendField(e.lines, h.Name, h.Value)
+	}
+	for _, h := range ops.Add {
+		e.lines = appendField(e.lines, h.Name, h.Value)
+	}
+	return e
+}
+
+func (e *edits) dropName(name string) {
+	e.drop = append(e.drop, dropped{id: message.Intern([]byte(name)), name: []byte(name)})
+}
+
+// drops reports whether a field line is to be left out.
+func (e *edits) drops(f *message.Field) bool {
+	for i := range e.drop {
+		d := &e.drop[i]
+		if d.id == f.ID && (d.id != message.Other || message.EqualFold(d.name, f.Name)) {
+			return true
+		}
+	}
+	return false
+}
+
+func appendField[N, V []byte | string](dst []byte, name N, value V) []byte {
+	dst = append(dst, name...)
+	dst = append(dst, ": "...)
+	dst = append(dst, value...)
+	return append(dst, "\r\n"...)
+}

@@ -1,0 +1,165 @@
+// Package proxy carries one exchange from its first byte in to its last byte
+// out: it reads a request, finds its route, makes attempts on the endpoints of
+// a cluster and relays the answer. It owns nothing that outlives an exchange
+// but the connection it came over; listeners, clusters and recording belong to
+// others. It never sees a configuration message, only the compiled snapshot.
+//
+// An HTTP/1.1 connection is served by one goroutine, which reads from the
+// client, writes upstream, waits for the answer and writes it back. A second
+// goroutine is made only while a request body is streamed or a tunnel is open.
+package proxy
+
+import (
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/headgate/headgate/dataplane/http1"
+	"github.com/headgate/headgate/dataplane/snapshot"
+	"github.com/headgate/headgate/dataplane/telemetry"
+	"github.com/headgate/headgate/dataplane/upstream"
+	"github.com/headgate/headgate/dataplane/upstream/balance"
+)
+
+// Engine serves connections with whatever generation is live.
+type Engine struct {
+	logger *slog.Logger
+	live   atomic.Pointer[Generation]
+}
+
+// New makes an engine in which nothing is live yet: every request is refused
+// with 503 until Swap.
+func New(logger *slog.Logger) *Engine {
+	e := &Engine{logger: logger}
+	e.live.Store(&Generation{})
+	return e
+}
+
+// Swap makes a generation live. Requests that began before keep theirs.
+func (e *Engine) Swap(g *Generation) { e.live.Store(g) }
+
+// Live is the generation that new requests take.
+func (e *Engine) Live() *Generation { return e.live.Load() }
+
+// Generation is one snapshot with the live things that it refers to. It is
+// immutable; an exchange holds the one that it began under.
+type Generation struct {
+	Snapshot *snapshot.Snapshot
+	View     *telemetry.View
+
+	routes []routeState // by snapshot.Route.Index
+	sites  []*site      // by the slot of a listener; nil: not in this snapshot
+}
+
+// site is what a generation says of one listener.
+type site struct {
+	listener *snapshot.Listener
+	limits   http1.Limits
+}
+
+// routeState is a route with its live clusters and its edits prepared.
+type routeState struct {
+	route    *snapshot.Route
+	clusters []*upstream.Cluster // by index in Forward.Backends
+	split    *split              // over Forward.Backends; nil if there is one
+	request  edits
+	response edits
+}
+
+// NewGeneration joins a snapshot with its live clusters. clusters are by
+// snapshot.Cluster.Index; slots gives the slot of each listener by its index in
+// the snapshot. prev is the generation before, or nil: the position in the
+// split of a route that has the same weights is kept.
+func NewGeneration(s *snapshot.Snapshot, clusters []*upstream.Cluster, view *telemetry.View, slots []int, prev *Generation) *Generation {
+	g := &Generation{Snapshot: s, View: view, routes: make([]routeState, len(s.Routes))}
+	before := prev.splits()
+	for i, r := range s.Routes {
+		g.routes[i] = newRouteState(r, clusters, before)
+	}
+	for i, l := range s.Listeners {
+		for len(g.sites) <= slots[i] {
+			g.sites = append(g.sites, nil)
+		}
+		g.sites[slots[i]] = &site{listener: l, limits: http1.Limits{
+			HeadBytes:   l.MaxHeaderBytes,
+			Fields:      l.MaxHeaders,
+			TargetBytes: l.MaxTargetBytes,
+		}}
+	}
+	return g
+}
+
+// splits lists the routes of a generation that share between backends.
+func (g *Generation) splits() map[string]*routeState {
+	found := map[string]*routeState{}
+	if g == nil {
+		return found
+	}
+	for i := range g.routes {
+		if g.routes[i].split != nil {
+			found[g.routes[i].route.Name] = &g.routes[i]
+		}
+	}
+	return found
+}
+
+func newRouteState(r *snapshot.Route, clusters []*upstream.Cluster, before map[string]*routeState) routeState {
+	state := routeState{
+		route:    r,
+		request:  newEdits(&r.RequestHeaders),
+		response: newEdits(&r.ResponseHeaders),
+	}
+	if r.Forward == nil {
+		return state
+	}
+	weights := make([]int, len(r.Forward.Backends))
+	for i, b := range r.Forward.Backends {
+		state.clusters = append(state.clusters, clusters[b.Cluster.Index])
+		weights[i] = b.Weight
+	}
+	if len(weights) == 1 {
+		return state
+	}
+	if old := before[r.Name]; old != nil && sameSplit(old.route.Forward, r.Forward) {
+		state.split = old.split
+	} else {
+		state.split = &split{sequence: balance.Sequence(weights)}
+	}
+	return state
+}
+
+// sameSplit reports whether two forwards share in the same way.
+func sameSplit(a, b *snapshot.Forward) bool {
+	if a == nil || len(a.Backends) != len(b.Backends) {
+		return false
+	}
+	for i := range a.Backends {
+		if a.Backends[i].Weight != b.Backends[i].Weight || a.Backends[i].Cluster.Name != b.Backends[i].Cluster.Name {
+			return false
+		}
+	}
+	return true
+}
+
+// site is what the generation says of a slot, or nil.
+func (g *Generation) site(slot int) *site {
+	if slot >= len(g.sites) {
+		return nil
+	}
+	return g.sites[slot]
+}
+
+// cluster picks the cluster that the next request goes to.
+func (r *routeState) cluster() *upstream.Cluster {
+	if r.split == nil {
+		return r.clusters[0]
+	}
+	s := r.split.sequence
+	return r.clusters[s[r.split.at.Next(len(s))]]
+}
+
+// split shares requests between backends by weight, smoothly: 3 to 1 is
+// three, one, three, one in the same order for ever.
+type split struct {
+	sequence []int32
+	at       balance.Position
+}

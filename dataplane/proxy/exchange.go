@@ -1,0 +1,210 @@
+package proxy
+
+import (
+	"net/netip"
+
+	"github.com/headgate/headgate/dataplane/http1"
+	"github.com/headgate/headgate/dataplane/message"
+	"github.com/headgate/headgate/dataplane/route"
+	"github.com/headgate/headgate/dataplane/socket"
+	"github.com/headgate/headgate/dataplane/telemetry"
+	"github.com/headgate/headgate/dataplane/upstream"
+)
+
+// exchange is one request and its answer. The goroutine of the connection owns
+// it; while a request body streams, the upload owns the reading side of the
+// client and the writing side of the upstream connection.
+type exchange struct {
+	conn *Conn
+	gen  *Generation
+	site *site
+
+	req     message.Request
+	headLen int    // bytes of the request head in the client's buffer, 0 once consumed
+	head    []byte // a copy of the head that outlives the client's buffer; nil while not needed
+	body    requestBody
+
+	client  netip.Addr // who sent the request, as far as the peers are trusted
+	trusted bool       // the peer may say who the client is
+	path    []byte     // normalized
+	target  []byte     // path after the rewrite
+	route   *routeState
+	match   route.Result
+
+	cluster  *upstream.Cluster
+	tried    []*upstream.Endpoint
+	deadline int64 // of the whole exchange, 0: none
+	attempt  attempt
+	retries  int
+	budgeted bool    // holds a place in the retry budget of the cluster
+	protocol []byte  // what the connection may be switched to, nil: nothing
+	upload   *upload // nil unless the body streams
+
+	resp    message.Response
+	decoder http1.Decoder // of the response body
+	out     []byte        // what is written next
+	relayed int64         // body bytes given to the client
+
+	answered bool // a response head has been sent
+	keep     bool // the client's connection can be used again
+	lingers  bool // the client may still be sending
+
+	facts telemetry.Exchange
+
+	pathSpace, targetSpace []byte
+	triedSpace             [maxTries]*upstream.Endpoint
+}
+
+// maxTries bounds the attempts of one exchange, whatever a route asks for.
+const maxTries = 16
+
+func newExchange() *exchange { return new(exchange) }
+
+// reset forgets everything but the storage.
+func (x *exchange) reset() {
+	x.req.Reset()
+	x.resp.Reset()
+	x.facts.Reset()
+	*x = exchange{
+		req: x.req, resp: x.resp, decoder: x.decoder, facts: x.facts,
+		pathSpace: x.pathSpace, targetSpace: x.targetSpace,
+	}
+}
+
+// serve reads one request and answers it. It reports whether the connection
+// can carry another.
+func (x *exchange) serve(c *Conn) bool {
+	x.conn, x.gen = c, c.engine.Live()
+	x.site = x.gen.site(c.slot)
+	x.tried = x.triedSpace[:0]
+	x.out = socket.GetBuffer(0)[:0]
+	x.facts.Shard, x.facts.Started = c.shard, socket.Now()
+	if x.readHead() {
+		x.keep = !x.req.Close && !c.drain.Load()
+		x.run()
+	}
+	x.finish()
+	return x.keep
+}
+
+// finish records the exchange and lets go of what it held.
+func (x *exchange) finish() {
+	x.facts.Ended = socket.Now()
+	x.facts.BytesOut = x.relayed
+	if x.gen.View != nil && x.facts.Status != 0 {
+		x.gen.View.Finish(&x.facts)
+	}
+	if x.keep {
+		x.keep = x.body.finished()
+		x.conn.sock.Consume(x.headLen + x.body.raw)
+	}
+	socket.PutBuffer(x.out)
+	if x.head != nil {
+		socket.PutBuffer(x.head)
+	}
+	if x.lingers && !x.keep {
+		x.conn.linger()
+	}
+}
+
+// readHead reads the head of a request. When it reports false there is nothing
+// to run: the client went away, or has been told what was wrong.
+func (x *exchange) readHead() bool {
+	if x.site == nil {
+		x.refuse(503, reasonConfiguration, "this listener is not part of the configuration")
+		return false
+	}
+	sock, deadline := x.conn.sock, int64(0)
+	for {
+		n, err := http1.ParseRequest(sock.Buffered(), &x.req, &x.site.limits)
+		if err != nil {
+			x.refuseHead(err)
+			return false
+		}
+		if n > 0 {
+			x.headLen = n
+			return true
+		}
+		if deadline == 0 {
+			deadline = x.facts.Started + int64(x.site.listener.HeaderTimeout)
+		}
+		if err := sock.Fill(0, deadline); err != nil {
+			x.headEnded(err)
+			return false
+		}
+	}
+}
+
+// run takes a request that was read through its stages.
+func (x *exchange) run() {
+	x.identify()
+	if !x.takeBody() || !x.normalize() {
+		return
+	}
+	if x.req.Method == message.MethodConnect {
+		x.refuse(405, reasonRequest, "CONNECT is not served here")
+		return
+	}
+	x.begin()
+	found, ok := x.site.listener.Table.Match(&x.req, x.path, x.client)
+	if !ok {
+		x.refuse(404, reasonNoRoute, "no route matches")
+		return
+	}
+	x.match, x.route = found, &x.gen.routes[found.Route]
+	x.facts.Route = x.route.route
+	x.act()
+}
+
+// begin tells the recording what came in, and has it decide about a trace.
+func (x *exchange) begin() {
+	f, req := &x.facts, &x.req
+	f.Listener = x.site.listener.Name
+	f.Method, f.MethodName = req.Method, req.MethodName
+	f.Host, f.Path, f.Query = req.Authority, req.Path, req.Query
+	f.Major, f.Minor, f.HTTPS = req.Major, req.Minor, req.HTTPS
+	f.UserAgent = req.Fields.Get(message.UserAgent)
+	f.Client, f.Peer = x.client, netip.AddrPortFrom(x.conn.peer, x.conn.port)
+	parent := req.Fields.Get(message.Traceparent)
+	if parent != nil && req.Fields.Count(message.Traceparent) > 1 {
+		parent = nil // W3C Trace Context section 3.2: more than one is none
+	}
+	x.gen.View.Begin(f, parent, req.Fields.Get(message.Tracestate))
+}
+
+// normalize brings the path into the form that is matched and forwarded.
+func (x *exchange) normalize() bool {
+	if x.req.Form == message.FormAsterisk || x.req.Form == message.FormAuthority {
+		x.path = x.req.Target
+		return true
+	}
+	path, err := message.NormalizePath(x.pathSpace, x.req.Path, x.site.listener.MergeSlashes)
+	if err != nil {
+		x.refuseHead(&http1.Error{Status: 400, Reason: err.Error()})
+		return false
+	}
+	if len(path) > 0 && len(x.req.Path) > 0 && &path[0] != &x.req.Path[0] {
+		x.pathSpace = path[:0]
+	}
+	x.path = path
+	return true
+}
+
+// act does what the route says.
+func (x *exchange) act() {
+	r := x.route.route
+	if r.MaxRequestBytes > 0 && x.req.Body.Kind == message.BodyLength && x.req.Body.Length > r.MaxRequestBytes {
+		x.refuse(413, reasonTooLarge, "the request body is over the limit of the route")
+		return
+	}
+	switch {
+	case r.Respond != nil:
+		x.respond(r.Respond)
+	case r.Redirect != nil:
+		x.redirect(r.Redirect)
+	case !x.chooseProtocol():
+		x.refuse(403, reasonUpgrade, "the route does not allow this upgrade")
+	default:
+		x.forward()
+	}
+}

@@ -1,0 +1,43 @@
+package proxy
+
+import "github.com/headgate/headgate/dataplane/snapshot"
+
+// Reasons are the error types of RFC 9209 section 2.3, which Proxy-Status, logs
+// and spans share, and a few words for what that list does not have.
+const (
+	reasonNoRoute        = "destination_not_found"
+	reasonUnavailable    = "destination_unavailable"
+	reasonRefused        = "connection_refused"
+	reasonConnectTimeout = "connection_timeout"
+	reasonTerminated     = "connection_terminated"
+	reasonLimit          = "connection_limit_reached"
+	reasonRead           = "connection_read_timeout"
+	reasonWrite          = "connection_write_timeout"
+	reasonTimeout        = "http_response_timeout"
+	reasonIncomplete     = "http_response_incomplete"
+	reasonProtocol       = "http_protocol_error"
+	reasonUpgrade        = "http_upgrade_failed"
+	reasonRequest        = "http_request_error"
+	reasonDenied         = "http_request_denied"
+	reasonTooLarge       = reasonRequest
+	reasonConfiguration  = "proxy_configuration_error"
+
+	// Not in RFC 9209.
+	reasonClientGone = "client_gone"    // the client closed before its answer was complete; 499
+	reasonClientSlow = "client_timeout" // 408
+)
+
+// statusClientGone is what is recorded when there was nobody left to answer.
+const statusClientGone = 499
+
+// failure is why an attempt gave no answer, or one that may be tried again.
+type failure struct {
+	status  int // what the client is told if nothing better comes
+	reason  string
+	detail  string
+	on      snapshot.RetryOn // the conditions under which it is tried again
+	sent    bool             // bytes of the request may have been processed
+	stale   bool             // a reused connection died before it gave a byte
+	granted bool             // it has been decided that it is tried again
+	final   bool             // trying again is pointless: the fault is not the upstream's
+}

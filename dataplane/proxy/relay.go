@@ -1,0 +1,234 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"github.com/headgate/headgate/dataplane/http1"
+	"github.com/headgate/headgate/dataplane/message"
+	"github.com/headgate/headgate/dataplane/socket"
+	"github.com/headgate/headgate/dataplane/upstream"
+)
+
+// interim passes a 1xx head of n bytes on. A client of HTTP/1.0 cannot take one
+// (RFC 9110 section 15.2).
+func (x *exchange) interim(n int) *failure {
+	if x.req.Minor > 0 {
+		x.out = http1.AppendStatusLine(x.out[:0], x.resp.Status, x.resp.Reason)
+		x.out = x.appendResponseFields(x.out, message.Body{})
+		x.out = append(x.out, '\r', '\n')
+	}
+	x.attempt.up.Consume(n)
+	x.resp.Reset()
+	return x.flush()
+}
+
+// relay passes the answer on: its head, then its body as it comes.
+func (x *exchange) relay() {
+	x.facts.Status, x.facts.HeadAt = x.resp.Status, x.attempt.facts.FirstByteAt
+	if x.resp.Status == 101 {
+		x.tunnel()
+		return
+	}
+	body := x.clientBody()
+	x.keep = x.keep && !x.rejectsBody() && !x.conn.drain.Load()
+	x.out = x.appendResponseHead(x.out[:0], body)
+	x.answered = true
+	if fail := x.relayBody(body.Kind); fail != nil {
+		x.cut(fail, body.Kind)
+		return
+	}
+	x.reuse()
+}
+
+// clientBody is the framing of the answer towards the client.
+func (x *exchange) clientBody() message.Body {
+	switch x.resp.Body.Kind {
+	case message.BodyNone, message.BodyLength:
+		return x.resp.Body
+	}
+	if x.req.Minor > 0 {
+		return message.Body{Kind: message.BodyChunked}
+	}
+	x.keep = false
+	return message.Body{Kind: message.BodyUntilClose}
+}
+
+// rejectsBody reports whether the answer came before the body was read and
+// tells the client not to go on with it.
+func (x *exchange) rejectsBody() bool {
+	if x.upload == nil || x.upload.whole.Load() {
+		return false
+	}
+	return x.resp.Status >= 300
+}
+
+// relayBody moves the body of the answer, and the head in x.out before it, to
+// the client. Nothing waits in x.out while more is awaited.
+func (x *exchange) relayBody(kind message.BodyKind) *failure {
+	x.decoder.Reset(x.resp.Body, nil)
+	for {
+		if fail := x.take(kind); fail != nil {
+			return fail
+		}
+		if x.decoder.Done() {
+			break
+		}
+		if fail := x.flush(); fail != nil {
+			return fail
+		}
+		if err := x.fill(x.want(), x.idleDeadline()); err != nil {
+			if errors.Is(err, io.EOF) && x.decoder.EOF() == nil {
+				break
+			}
+			return x.bodyBroken(err)
+		}
+	}
+	if kind == message.BodyChunked {
+		x.out = http1.AppendTrailers(x.out, x.decoder.Trailers())
+	}
+	return x.flush()
+}
+
+func (x *exchange) idleDeadline() int64 {
+	return earlier(x.deadline, after(socket.Now(), x.route.route.Forward.Idle))
+}
+
+// want is how large a buffer the rest of the answer deserves.
+func (x *exchange) want() int {
+	rest := x.decoder.Remaining()
+	if rest > socket.SmallBuffer || rest < 0 && x.relayed > 4*socket.SmallBuffer {
+		return socket.LargeBuffer
+	}
+	return 0
+}
+
+// take moves what the upstream's buffer holds.
+func (x *exchange) take(kind message.BodyKind) *failure {
+	up := x.attempt.up
+	for len(up.Buffered()) > 0 && !x.decoder.Done() {
+		data, n, err := x.decoder.Next(up.Buffered())
+		if err != nil {
+			return x.badResponse(err)
+		}
+		if fail := x.put(kind, data); fail != nil {
+			return fail
+		}
+		up.Consume(n)
+		x.relayed += int64(len(data))
+	}
+	return nil
+}
+
+// put writes a piece of body: into x.out if it fits there, else straight on.
+func (x *exchange) put(kind message.BodyKind, data []byte) *failure {
+	if kind == message.BodyChunked {
+		return x.putChunk(data)
+	}
+	if len(x.out) > 0 && len(x.out)+len(data) <= cap(x.out) {
+		x.out = append(x.out, data...)
+		return nil
+	}
+	if fail := x.flush(); fail != nil {
+		return fail
+	}
+	return x.write(data)
+}
+
+func (x *exchange) putChunk(data []byte) *failure {
+	for len(data) > 0 {
+		room := cap(x.out) - len(x.out) - chunkOverhead
+		if room < len(data) && len(x.out) > 0 {
+			if fail := x.flush(); fail != nil {
+				return fail
+			}
+			x.growOut(len(data))
+			continue
+		}
+		n := min(room, len(data))
+		x.out = appendChunk(x.out, data[:n])
+		data = data[n:]
+	}
+	return nil
+}
+
+// growOut takes a larger buffer for writing when pieces no longer fit.
+func (x *exchange) growOut(size int) {
+	if cap(x.out) == socket.SmallBuffer && size+chunkOverhead > socket.SmallBuffer {
+		socket.PutBuffer(x.out)
+		x.out = socket.GetBuffer(socket.LargeBuffer)[:0]
+	}
+}
+
+// flush writes x.out to the client.
+func (x *exchange) flush() *failure {
+	if len(x.out) == 0 {
+		return nil
+	}
+	fail := x.write(x.out)
+	x.out = x.out[:0]
+	return fail
+}
+
+func (x *exchange) write(p []byte) *failure {
+	if len(p) == 0 {
+		return nil
+	}
+	if _, err := x.conn.sock.Write(p, x.idleDeadline()); err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return &failure{reason: reasonClientGone, detail: "the client did not take the answer in time", final: true}
+		}
+		return clientGone()
+	}
+	return nil
+}
+
+// bodyBroken is the failure of an answer that stopped before its end.
+func (x *exchange) bodyBroken(err error) *failure {
+	if errors.Is(err, errClientGone) {
+		return clientGone()
+	}
+	if cause := x.uploadFailure(); cause != nil {
+		return cause
+	}
+	x.attempt.outcome = upstream.Reset
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		x.attempt.outcome = upstream.Timeout
+		return &failure{reason: reasonRead, detail: "the upstream was silent for too long"}
+	}
+	return &failure{reason: reasonIncomplete, detail: "the upstream closed the connection before the end of its answer"}
+}
+
+// cut ends an exchange whose answer cannot be completed. The client must be able
+// to tell: what it got has no end by its framing, and where the end of the
+// connection is the framing, that is a reset.
+func (x *exchange) cut(fail *failure, kind message.BodyKind) {
+	x.noteFailure(fail)
+	x.facts.Reason, x.facts.Detail = fail.reason, fail.detail
+	if fail.reason == reasonClientGone && x.attempt.outcome == upstream.Success {
+		x.attempt.outcome = upstream.Ignored
+	}
+	if len(x.out) > 0 && fail.reason != reasonClientGone {
+		_ = x.flush()
+	}
+	x.keep, x.lingers = false, false
+	x.release()
+	x.lingers = false
+	if kind == message.BodyUntilClose {
+		x.conn.reset()
+	}
+}
+
+// reuse puts the upstream's connection back, if it can carry another exchange.
+func (x *exchange) reuse() {
+	whole := x.endUpload()
+	x.keep = x.keep && x.body.finished()
+	up := x.attempt.up
+	if whole && !x.resp.Close && x.resp.Body.Kind != message.BodyUntilClose && len(up.Buffered()) == 0 {
+		up.Release(x.conn.shard)
+	} else {
+		up.Discard()
+	}
+	x.settle()
+}

@@ -1,0 +1,141 @@
+package proxy
+
+import (
+	"errors"
+	"os"
+	"sync/atomic"
+
+	"github.com/headgate/headgate/dataplane/http1"
+	"github.com/headgate/headgate/dataplane/message"
+	"github.com/headgate/headgate/dataplane/socket"
+)
+
+// chooseProtocol picks what the connection may be switched to: the first of the
+// protocols that the client asks for which the route allows. Others are passed
+// over, as a server may (RFC 9110 section 7.8). It reports false for a websocket
+// that the route does not allow.
+func (x *exchange) chooseProtocol() bool {
+	if x.req.Upgrade == nil || x.req.Minor == 0 {
+		return true
+	}
+	for asked := range message.List(x.req.Upgrade) {
+		for _, allowed := range x.route.route.Upgrades {
+			if message.EqualToken(asked, allowed) {
+				x.protocol = asked
+				return true
+			}
+		}
+	}
+	return !message.ListContains(x.req.Upgrade, "websocket")
+}
+
+// wrongSwitch is the failure of an upstream that switches to a protocol which it
+// was not asked for.
+func (x *exchange) wrongSwitch() *failure {
+	if x.resp.Status != 101 {
+		return nil
+	}
+	if x.protocol != nil && message.EqualFold(x.protocol, x.resp.Upgrade) {
+		return nil
+	}
+	return &failure{status: 502, reason: reasonUpgrade, detail: "the upstream switched to a protocol that was not asked for", sent: true, final: true}
+}
+
+// tunnel switches protocols and carries bytes both ways until both sides have
+// ended, one is broken, or both are silent for too long. What either side sent
+// before the switch is carried first.
+func (x *exchange) tunnel() {
+	x.keep = false
+	if !x.endUpload() {
+		x.cut(&failure{reason: reasonUpgrade, detail: "the upstream switched protocols before it had the request", final: true}, message.BodyNone)
+		return
+	}
+	x.out = http1.AppendStatusLine(x.out[:0], 101, x.resp.Reason)
+	x.out = append(x.out, "Connection: Upgrade\r\n"...)
+	x.out = appendField(x.out, "Upgrade", x.resp.Upgrade)
+	x.out = x.appendResponseFields(x.out, message.Body{})
+	x.out = append(x.out, x.route.response.lines...)
+	x.out = append(x.out, '\r', '\n')
+	x.answered = true
+	if fail := x.flush(); fail != nil {
+		x.cut(fail, message.BodyNone)
+		return
+	}
+	x.carry()
+}
+
+// carry runs both directions of a tunnel.
+func (x *exchange) carry() {
+	client, up := x.conn.sock, x.attempt.up.Conn
+	client.Consume(x.headLen + x.body.raw)
+	x.headLen, x.body.raw = 0, 0
+	idle := int64(x.route.route.Forward.Idle)
+	var last atomic.Int64
+	last.Store(socket.Now())
+	out := direction{from: client, to: up, last: &last, idle: idle}
+	in := direction{from: up, to: client, last: &last, idle: idle}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		out.run()
+	}()
+	in.run()
+	<-done
+	x.facts.BytesIn += out.bytes
+	x.relayed += in.bytes
+	if out.idled || in.idled {
+		x.facts.Reason, x.facts.Detail = reasonRead, "the tunnel was silent for too long"
+	}
+	x.attempt.up.Discard()
+	x.settle()
+}
+
+// direction is one half of a tunnel.
+type direction struct {
+	from, to *socket.Conn
+	last     *atomic.Int64 // when either direction carried something
+	idle     int64
+	bytes    int64
+	idled    bool
+}
+
+// run carries bytes until the sender ends, which is passed on, or something
+// breaks, which ends the other direction too.
+func (d *direction) run() {
+	defer d.from.Discard()
+	for {
+		if buf := d.from.Buffered(); len(buf) > 0 {
+			if _, err := d.to.Write(buf, socket.Now()+d.idle); err != nil {
+				d.abort()
+				return
+			}
+			d.bytes += int64(len(buf))
+			d.from.Consume(len(buf))
+			d.last.Store(socket.Now())
+		}
+		d.from.Release()
+		if err := d.fill(); err != nil {
+			if !ended(err) || d.to.CloseWrite() != nil {
+				d.abort()
+			}
+			return
+		}
+	}
+}
+
+// fill waits for bytes for as long as either direction is not idle.
+func (d *direction) fill() error {
+	for {
+		err := d.from.Fill(0, d.last.Load()+d.idle)
+		if errors.Is(err, os.ErrDeadlineExceeded) && socket.Now() < d.last.Load()+d.idle {
+			continue
+		}
+		d.idled = errors.Is(err, os.ErrDeadlineExceeded)
+		return err
+	}
+}
+
+func (d *direction) abort() {
+	_ = d.from.Close()
+	_ = d.to.Close()
+}

@@ -1,0 +1,238 @@
+package proxy
+
+import (
+	"errors"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/dataplane/http1"
+	"github.com/headgate/headgate/dataplane/message"
+	"github.com/headgate/headgate/dataplane/socket"
+	"github.com/headgate/headgate/dataplane/upstream/pool"
+)
+
+// upload carries the rest of a request body upstream while the exchange reads
+// the answer, so that either side may speak first. It owns the reading side of
+// the client's connection, the writing side of the upstream's and the decoder of
+// the body until done is closed.
+type upload struct {
+	x     *exchange
+	up    *pool.Conn
+	bytes int64
+	fail  *failure // the client's fault; valid after done
+	out   []byte
+
+	whole atomic.Bool // the body was read to its end
+	stop  atomic.Bool
+	done  chan struct{}
+}
+
+// firstPieces adds what is there of a streaming body to x.out.
+func (x *exchange) firstPieces() *failure {
+	sock, b := x.conn.sock, &x.body
+	for len(sock.Buffered()) > 0 && !b.decoder.Done() {
+		room := cap(x.out) - len(x.out) - chunkOverhead
+		if room <= 0 {
+			return nil
+		}
+		buf := sock.Buffered()
+		data, n, err := b.decoder.Next(buf[:min(room, len(buf))])
+		if err != nil {
+			return badBody(err)
+		}
+		sock.Consume(n)
+		b.begun = true
+		x.facts.BytesIn += int64(len(data))
+		x.out = appendPiece(x.out, x.req.Body.Kind, data)
+	}
+	if b.decoder.Done() {
+		b.ended = true
+		x.out = appendEnd(x.out, x.req.Body.Kind, &b.decoder)
+	}
+	if x.overLimit() {
+		return tooLarge()
+	}
+	return nil
+}
+
+func startUpload(x *exchange) *upload {
+	u := &upload{x: x, up: x.attempt.up, bytes: x.facts.BytesIn, done: make(chan struct{})}
+	go u.run()
+	return u
+}
+
+// over reports whether the upload has ended.
+func (u *upload) over() bool {
+	select {
+	case <-u.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (u *upload) run() {
+	defer close(u.done)
+	u.out = socket.GetBuffer(0)[:0]
+	defer func() { socket.PutBuffer(u.out) }()
+	for !u.whole.Load() {
+		if fail := u.step(); fail != nil {
+			if !u.stop.Load() {
+				u.fail = fail
+			}
+			_ = u.up.Close()
+			return
+		}
+		if u.stop.Load() || len(u.out) > 0 && u.flush() != nil {
+			return // the upstream takes no more; it may have answered
+		}
+	}
+}
+
+// step reads more of the body into u.out.
+func (u *upload) step() *failure {
+	sock, d := u.x.conn.sock, &u.x.body.decoder
+	if len(sock.Buffered()) == 0 {
+		deadline := earlier(u.x.deadline, after(socket.Now(), u.x.site.listener.BodyIdleTimeout))
+		if err := sock.Fill(u.want(), deadline); err != nil {
+			return bodyEnded(err)
+		}
+	}
+	for len(sock.Buffered()) > 0 && !d.Done() {
+		data, n, err := d.Next(sock.Buffered())
+		if err != nil {
+			return badBody(err)
+		}
+		u.bytes += int64(len(data))
+		if limit := u.x.route.route.MaxRequestBytes; limit > 0 && u.bytes > limit {
+			return tooLarge()
+		}
+		u.out = appendPiece(u.out, u.x.req.Body.Kind, data)
+		sock.Consume(n)
+	}
+	if d.Done() {
+		u.out = appendEnd(u.out, u.x.req.Body.Kind, d)
+		u.whole.Store(true)
+	}
+	return nil
+}
+
+// want is how large a buffer the rest of the body deserves.
+func (u *upload) want() int {
+	if rest := u.x.body.decoder.Remaining(); rest > socket.SmallBuffer || rest < 0 && u.bytes > 4*socket.SmallBuffer {
+		return socket.LargeBuffer
+	}
+	return 0
+}
+
+func (u *upload) flush() error {
+	_, err := u.up.Write(u.out, earlier(u.x.deadline, after(socket.Now(), u.x.route.route.Forward.Idle)))
+	u.out = u.out[:0]
+	return err
+}
+
+// uploadFailure is the client's fault that ended the upload, or nil.
+func (x *exchange) uploadFailure() *failure {
+	if x.upload == nil || !x.upload.over() {
+		return nil
+	}
+	return x.upload.fail
+}
+
+// lastWrite is how long an upstream that has answered may take to accept the
+// end of the request.
+const lastWrite = time.Second
+
+// endUpload waits for the upload, cutting it short if the body is not read to
+// its end. It reports whether the request went upstream whole.
+func (x *exchange) endUpload() bool {
+	u := x.upload
+	if u == nil {
+		return x.body.finished()
+	}
+	x.upload = nil
+	if !u.whole.Load() || !waitFor(u.done, lastWrite) {
+		u.stop.Store(true)
+		x.conn.sock.Interrupt()
+		_ = u.up.Close()
+		<-u.done
+		x.conn.sock.Resume()
+	}
+	x.facts.BytesIn = u.bytes
+	x.body.ended = u.whole.Load()
+	x.lingers = x.lingers || !x.body.ended
+	return x.body.ended && !u.stop.Load() && len(u.out) == 0
+}
+
+// waitFor waits for a channel to be closed, and reports whether it was.
+func waitFor(done <-chan struct{}, limit time.Duration) bool {
+	select {
+	case <-done:
+		return true
+	default:
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// bodyEnded is the failure of a client that stopped sending its body.
+func bodyEnded(err error) *failure {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return &failure{status: 408, reason: reasonClientSlow, detail: "no byte of the request body for too long", final: true}
+	}
+	return clientGone()
+}
+
+// badBody is the failure of a request whose framing is broken.
+func badBody(err error) *failure {
+	status, detail := faultOf(err)
+	return &failure{status: status, reason: reasonRequest, detail: detail, final: true}
+}
+
+func tooLarge() *failure {
+	return &failure{status: 413, reason: reasonTooLarge, detail: "the request body is over the limit of the route", final: true}
+}
+
+// faultOf is the status and the text of a fault in a request.
+func faultOf(err error) (status int, detail string) {
+	var wire *http1.Error
+	if errors.As(err, &wire) {
+		return wire.Status, wire.Reason
+	}
+	return 400, err.Error()
+}
+
+// chunkOverhead is the most that framing adds to one piece of a body.
+const chunkOverhead = 32
+
+// appendPiece appends a piece of a body in the framing of its kind.
+func appendPiece(dst []byte, kind message.BodyKind, data []byte) []byte {
+	if kind != message.BodyChunked {
+		return append(dst, data...)
+	}
+	return appendChunk(dst, data)
+}
+
+func appendChunk(dst, data []byte) []byte {
+	if len(data) == 0 {
+		return dst
+	}
+	dst = http1.AppendChunkHeader(dst, len(data))
+	dst = append(dst, data...)
+	return append(dst, '\r', '\n')
+}
+
+// appendEnd appends what ends a body of this kind.
+func appendEnd(dst []byte, kind message.BodyKind, d *http1.Decoder) []byte {
+	if kind != message.BodyChunked {
+		return dst
+	}
+	return http1.AppendTrailers(dst, d.Trailers())
+}
