@@ -111,8 +111,10 @@ func (c *Cluster) build() {
 			}
 		}
 	}
-	for _, i := range balance.Sequence(weights) {
-		p.order = append(p.order, c.endpoints[i])
+	order := balance.Sequence(weights)
+	p.order = make([]*Endpoint, len(order))
+	for place, i := range order {
+		p.order[place] = c.endpoints[i]
 	}
 	p.reason = AllUnhealthy
 	if weighted == 0 {

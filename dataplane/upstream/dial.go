@@ -42,23 +42,18 @@ const defaultConnectTimeout = 3 * time.Second
 // Idle is an idle connection, or nil. The one that went idle last comes first,
 // from the caller's own shard if it has any. Nothing is checked on the wire:
 // the peer may have closed it.
-func (e *Endpoint) Idle(shard int) *pool.Conn { return e.pool.Idle(shard, socket.Now()) }
+func (e *Endpoint) Idle(shard int) *pool.Conn { return e.IdleAt(shard, socket.Now()) }
+
+// IdleAt is Idle for those who know the time.
+func (e *Endpoint) IdleAt(shard int, now int64) *pool.Conn { return e.pool.Idle(shard, now) }
 
 // Dial opens a connection, within the cluster's ConnectTimeout and before
 // deadline (a time of socket.Now; 0: none). If the cluster or the endpoint has
-// as many as it may, it waits its turn within the same time; what it gets then
-// may be a connection that another request has released (Reused). The error is
-// ErrOverflow, ErrQueueTimeout, ErrConnectTimeout or a *ConnectError.
+// as many as it may, it waits its turn for as long before that; what it gets
+// then may be a connection that another request has released (Reused). The
+// error is ErrOverflow, ErrQueueTimeout, ErrConnectTimeout or a *ConnectError.
 func (e *Endpoint) Dial(deadline int64) (*pool.Conn, error) {
-	timeout := e.group.connectTimeout.Load()
-	if timeout <= 0 {
-		timeout = int64(defaultConnectTimeout)
-	}
-	limit := socket.Now() + timeout
-	if deadline != 0 {
-		limit = min(limit, deadline)
-	}
-	c, err := e.pool.Acquire(limit)
+	c, err := e.pool.Acquire(e.limit(deadline))
 	switch {
 	case err == pool.ErrFull:
 		return nil, ErrOverflow
@@ -67,12 +62,26 @@ func (e *Endpoint) Dial(deadline int64) (*pool.Conn, error) {
 	case c != nil:
 		return c, nil
 	}
-	opened, err := e.connect(limit)
+	// Time spent waiting is not held against the endpoint.
+	opened, err := e.connect(e.limit(deadline))
 	if err != nil {
 		e.pool.Cancel()
 		return nil, err
 	}
 	return e.pool.Add(socket.New(opened)), nil
+}
+
+// limit is the connect timeout from now, or the deadline if that is sooner.
+func (e *Endpoint) limit(deadline int64) int64 {
+	timeout := e.group.connectTimeout.Load()
+	if timeout <= 0 {
+		timeout = int64(defaultConnectTimeout)
+	}
+	limit := socket.Now() + timeout
+	if deadline != 0 {
+		limit = min(limit, deadline)
+	}
+	return limit
 }
 
 // connect opens a connection before limit.

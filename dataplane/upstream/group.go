@@ -229,6 +229,7 @@ func (g *group) eject(e *Endpoint, outlier *snapshot.Outlier, streak uint32, o O
 		return
 	}
 	if !health.MayEject(g.current.withoutOne(e), outlier.MaxEjectionPercent) {
+		g.spare(e, outlier, streak, o)
 		return
 	}
 	now := socket.Now()
@@ -240,6 +241,15 @@ func (g *group) eject(e *Endpoint, outlier *snapshot.Outlier, streak uint32, o O
 		Cause:    fmt.Sprintf("%d requests failed in a row, the last: %s", streak, o),
 		Evidence: fmt.Sprintf("%s after %s", o, rounded(latency)),
 	})
+}
+
+// spare says, once for each streak, that an endpoint stays which should go.
+func (g *group) spare(e *Endpoint, outlier *snapshot.Outlier, streak uint32, o Outcome) {
+	if int(streak) != outlier.ConsecutiveFailures {
+		return
+	}
+	g.registry.options.Logger.Warn("a failing endpoint is not ejected: the cluster can spare no more",
+		"cluster", g.name, "endpoint", e.address, "failures", streak, "last", o.String())
 }
 
 // withoutOne is the population as e's ejection would find it. The caller holds

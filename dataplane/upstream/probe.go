@@ -24,6 +24,8 @@ const (
 	maxProbeBody = 64 << 10
 )
 
+var errLongHead = errors.New("the head is too long")
+
 // probe is the result of one active check.
 type probe struct {
 	check    *snapshot.HealthCheck
@@ -130,7 +132,10 @@ func readAnswer(conn io.Reader) (status int, err error) {
 	for err == nil && answer.StatusCode < 200 && answer.StatusCode != http.StatusSwitchingProtocols {
 		answer, err = http.ReadResponse(in, nil)
 	}
-	if err != nil {
+	switch {
+	case err != nil && bounded.N <= 0:
+		return 0, errLongHead
+	case err != nil:
 		return 0, err
 	}
 	bounded.N = maxProbeBody

@@ -11,7 +11,7 @@ import (
 
 // probeWorkers is how many probes run at one time. It also spreads the first
 // probes of a large snapshot.
-const probeWorkers = 64
+const probeWorkers = 128
 
 // schedule knows when each endpoint is to be probed next and when its ejection
 // ends. One goroutine waits for all of them; probes run on a bounded number of

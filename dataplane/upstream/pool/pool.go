@@ -69,7 +69,7 @@ func (s *shard) pop(oldest int64) *Conn {
 }
 
 // put makes a connection idle, or gives it to who waits for one.
-func (p *Pool) put(c *Conn, own int) {
+func (p *Pool) put(c *Conn, own int, now int64) {
 	if p.group.waiting.Load() > 0 && p.group.give(c) {
 		return
 	}
@@ -80,7 +80,7 @@ func (p *Pool) put(c *Conn, own int) {
 		p.drop(c)
 		return
 	}
-	c.since = socket.Now()
+	c.since = now
 	s.idle = append(s.idle, c)
 	s.n.Store(int32(len(s.idle)))
 	s.mu.Unlock()
