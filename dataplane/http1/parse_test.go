@@ -95,6 +95,7 @@ func TestLimits(t *testing.T) {
 		{"one field more", Limits{Fields: 1}, start + hostH + "X: y\r\n\r\n", "431 too many field lines"},
 		{"target as long as allowed", Limits{TargetBytes: 1}, head, okGet},
 		{"target one byte longer", Limits{TargetBytes: 1}, getTarget("/a"), "414 request target too long"},
+		{"fault before the end of what is allowed", Limits{HeadBytes: 60}, start + "X y: z\r\n" + hostH + strings.Repeat("a", 60), "400 white space after a field name"},
 		{"empty lines count", Limits{HeadBytes: len(head)}, "\r\n" + head, "431 request head too large"},
 	} {
 		if got := requestVerdict(t, []byte(c.in), &c.lim); got != c.want {
