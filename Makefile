@@ -1,0 +1,70 @@
+# make help lists what there is. Everything runs offline once the modules and packages are there.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+LINT := go tool -modfile=tools.mod golangci-lint
+# How long each fuzzer runs in fuzz-short.
+FUZZTIME ?= 5s
+# Arguments of the benchmark: make bench BENCH='-only get-100-c512 -rounds 9'.
+BENCH ?=
+# What make lint and make testrace look at.
+PACKAGES ?= ./...
+
+include generate.mk
+
+.PHONY: help
+help: ## Say what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
+
+.PHONY: build
+build: ## Build the programs into build/
+	@mkdir -p build
+	go build -o build/ ./cmd/...
+
+.PHONY: run
+run: build ## Run two example backends and a data plane in front of them, until Ctrl-C
+	@go build -o build/backend ./examples/backend
+	@PATH="$(CURDIR)/build:$$PATH" examples/quickstart/run
+
+.PHONY: test
+test: packages lint vet checkgenerate fuzz-short testallocs testrace ## Everything that must pass before a change goes in
+
+.PHONY: packages
+packages: ## Install the Debian packages that the tests use (root), and the Go modules
+	.ci/packages
+	go mod download
+
+.PHONY: vet
+vet: ## go vet
+	go vet $(PACKAGES)
+
+.PHONY: lint
+lint: protolint ## Every linter that .golangci.yml leaves on
+	$(LINT) run $(PACKAGES)
+
+.PHONY: fuzz-short
+fuzz-short: ## Run each fuzzer for FUZZTIME
+	.ci/fuzz $(FUZZTIME)
+
+# The race detector allocates, so claims about allocations are tested without it. They are the tests with Alloc in
+# their names.
+.PHONY: testallocs
+testallocs: ## Hold the claims about allocations
+	go test -count=1 -run Alloc $$(git grep -l AllocsPerRun -- '*_test.go' | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+
+.PHONY: testrace
+testrace: ## All tests under the race detector
+	go test -race -timeout 15m $(PACKAGES)
+
+.PHONY: bench
+bench: build ## Measure the data plane beside nginx and HAProxy; needs two cores
+	@.ci/packages
+	go build -o build/bench ./bench
+	build/bench $(BENCH)
+
+.PHONY: clean
+clean: ## Remove build/
+	rm -rf build

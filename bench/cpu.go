@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The cores: one for the load and the backend, one for the proxy that is
+// measured.
+const (
+	loadCore  = 0
+	proxyCore = 1
+)
+
+// pinLoad starts this program again on loadCore alone. A thread's affinity
+// outlives exec and is passed on, so all threads of the new program have it.
+func pinLoad() error {
+	var now, want unix.CPUSet
+	want.Set(loadCore)
+	if err := unix.SchedGetaffinity(0, &now); err != nil {
+		return fmt.Errorf("read the cores of this process: %w", err)
+	}
+	if now == want {
+		return nil
+	}
+	if !now.IsSet(loadCore) || !now.IsSet(proxyCore) {
+		return fmt.Errorf("cores %d and %d are both needed", loadCore, proxyCore)
+	}
+	runtime.LockOSThread()
+	if err := unix.SchedSetaffinity(0, &want); err != nil {
+		return fmt.Errorf("stay on core %d: %w", loadCore, err)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return syscall.Exec(program, os.Args, append(os.Environ(), "GOMAXPROCS=1"))
+}
+
+// cpuTime is what a process and its threads have used so far, user and system,
+// in the kernel's nanoseconds: see clock_getcpuclockid(3).
+func cpuTime(pid int) (time.Duration, error) {
+	const processScheduled = 2 // CPUCLOCK_SCHED of the whole process
+	var ts unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|processScheduled), &ts); err != nil {
+		return 0, fmt.Errorf("CPU clock of process %d: %w", pid, err)
+	}
+	return time.Duration(ts.Nano()), nil
+}
+
+// cpuTimes is the sum over some processes. One that ended counts for nothing.
+func cpuTimes(pids []int) time.Duration {
+	var sum time.Duration
+	for _, pid := range pids {
+		if used, err := cpuTime(pid); err == nil {
+			sum += used
+		}
+	}
+	return sum
+}
+
+// descendants returns root and the processes below it.
+func descendants(root int) []int {
+	children := map[int][]int{}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return []int{root}
+	}
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		if parent, ok := parentOf(pid); ok {
+			children[parent] = append(children[parent], pid)
+		}
+	}
+	tree := []int{root}
+	for i := 0; i < len(tree); i++ {
+		tree = append(tree, children[tree[i]]...)
+	}
+	return tree
+}
+
+// parentOf reads the fourth field of /proc/PID/stat; the second, the name in
+// parentheses, may hold anything.
+func parentOf(pid int) (int, bool) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, false
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 2 {
+		return 0, false
+	}
+	parent, err := strconv.Atoi(fields[1])
+	return parent, err == nil
+}
+
+// residentBytes is the memory of some processes that is in RAM now.
+func residentBytes(pids []int) int64 {
+	var sum int64
+	for _, pid := range pids {
+		statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+		if err != nil {
+			continue
+		}
+		if fields := strings.Fields(string(statm)); len(fields) > 1 {
+			pages, _ := strconv.ParseInt(fields[1], 10, 64) // not a number: counts for nothing
+			sum += pages * int64(os.Getpagesize())
+		}
+	}
+	return sum
+}

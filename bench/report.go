@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// result is a scenario's samples, by round and then by proxy.
+type result struct {
+	scenario scenario
+	targets  []target
+	rounds   [][]sample
+}
+
+// spread is the middle and the ends of some numbers.
+type spread struct{ least, median, most float64 }
+
+func spreadOf(values []float64) spread {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return spread{sorted[0], (sorted[(n-1)/2] + sorted[n/2]) / 2, sorted[n-1]}
+}
+
+// each returns one number of a proxy for every round.
+func (r *result) each(proxy int, number func(*sample) float64) []float64 {
+	values := make([]float64, len(r.rounds))
+	for i := range r.rounds {
+		values[i] = number(&r.rounds[i][proxy])
+	}
+	return values
+}
+
+// best is the peer with the lowest median; a ratio is to its value in the same
+// round, since both then ran on the same machine in the same mood.
+func (r *result) best(number func(*sample) float64) int {
+	best, least := -1, 0.0
+	for i, t := range r.targets {
+		if !t.peer {
+			continue
+		}
+		if m := spreadOf(r.each(i, number)).median; best < 0 || m < least {
+			best, least = i, m
+		}
+	}
+	return best
+}
+
+// ratios are a proxy's numbers over those of the best peer, by round.
+func (r *result) ratios(proxy, best int, number func(*sample) float64) []float64 {
+	values, to := r.each(proxy, number), r.each(best, number)
+	for i := range values {
+		values[i] /= to[i]
+	}
+	return values
+}
+
+// write reports in Markdown.
+func (r *result) write(w io.Writer) error {
+	if r.scenario.idle {
+		return r.writeIdle(w)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n## %s: %s\n\n", r.scenario.name, r.scenario.what)
+	b.WriteString("| proxy | CPU µs/request | ratio, median (min..max) | ratio by round | p50 µs | p99 µs | requests/s | core busy |\n")
+	b.WriteString("| --- | --: | --: | --- | --: | --: | --: | --: |\n")
+	best := r.best((*sample).perRequest)
+	for i, t := range r.targets {
+		ratios := r.ratios(i, best, (*sample).perRequest)
+		s := spreadOf(ratios)
+		fmt.Fprintf(&b, "| %s | %.1f | %.2f (%.2f..%.2f) | %s | %.0f | %.0f | %.0f | %.0f%% |\n", t.name,
+			spreadOf(r.each(i, (*sample).perRequest)).median, s.median, s.least, s.most, listed(ratios),
+			spreadOf(r.each(i, quantile(0.5))).median, spreadOf(r.each(i, quantile(0.99))).median,
+			spreadOf(r.each(i, perSecond)).median, spreadOf(r.each(i, busy)).median)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (r *result) writeIdle(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n## %s: %s\n\n", r.scenario.name, r.scenario.what)
+	b.WriteString("| proxy | kB a connection, median (min..max) |\n| --- | --: |\n")
+	for i, t := range r.targets {
+		s := spreadOf(r.each(i, func(s *sample) float64 { return float64(s.idle) / 1024 }))
+		fmt.Fprintf(&b, "| %s | %.1f (%.1f..%.1f) |\n", t.name, s.median, s.least, s.most)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func listed(values []float64) string {
+	words := make([]string, len(values))
+	for i, v := range values {
+		words[i] = fmt.Sprintf("%.2f", v)
+	}
+	return strings.Join(words, " ")
+}
+
+func quantile(q float64) func(*sample) float64 {
+	return func(s *sample) float64 { return float64(s.latency.quantile(q)) / float64(time.Microsecond) }
+}
+
+func perSecond(s *sample) float64 { return float64(s.requests) / s.wall.Seconds() }
+
+func busy(s *sample) float64 { return 100 * s.cpu.Seconds() / s.wall.Seconds() }
