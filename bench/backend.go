@@ -64,10 +64,10 @@ func (b *backend) serve(conn net.Conn, ready map[string][]byte) {
 		if !ok {
 			answer = []byte("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
 		}
+		b.served.Add(1) // before the client can know
 		if _, err := conn.Write(answer); err != nil {
 			return
 		}
-		b.served.Add(1)
 	}
 }
 
