@@ -49,7 +49,7 @@ func compileEndpoints(in []*configv1.Endpoint, f *faults) []Endpoint {
 			continue
 		}
 		if first, ok := seen[address]; ok {
-			f.add(RuleDuplicate, path+".address", "%s is the address of endpoints[%d] too", quote(e.GetAddress()), first)
+			f.add(RuleTaken, path+".address", "%s is the address of endpoints[%d] too", quote(e.GetAddress()), first)
 			continue
 		}
 		if seen != nil {

@@ -45,7 +45,7 @@ func (c *compiler) addresses() {
 		for j, other := range c.out.Listeners[:min(i, maxCompared)] {
 			if other.Address != "" && overlap(l, other) {
 				f := faults{kind: "listeners", index: i}
-				f.add(RuleDuplicate, "address", "%s cannot be bound: listeners[%d] (%s) has %s", quote(c.in.GetListeners()[i].GetAddress()), j, other.Name, quote(c.in.GetListeners()[j].GetAddress()))
+				f.add(RuleTaken, "address", "%s cannot be bound: listeners[%d] (%s) has %s", quote(c.in.GetListeners()[i].GetAddress()), j, other.Name, quote(c.in.GetListeners()[j].GetAddress()))
 				c.found = append(c.found, f.list...)
 				break
 			}

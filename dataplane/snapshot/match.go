@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"slices"
+	"strconv"
 	"strings"
 
 	configv1 "github.com/headgate/headgate/gen/headgate/config/v1"
@@ -120,9 +121,17 @@ func regexFault(expression string, err error) string {
 	}
 	at := strings.Index(expression, bad.Expr)
 	if at < 0 || bad.Expr == "" || bad.Expr == expression {
-		return string(bad.Code) + " in " + quote(expression)
+		return string(bad.Code) + " in " + verbatim(expression)
 	}
-	return string(bad.Code) + ": " + quote(bad.Expr) + " at byte " + itoa(at) + " of " + quote(expression)
+	return string(bad.Code) + ": " + verbatim(bad.Expr) + " at byte " + itoa(at) + " of " + verbatim(expression)
+}
+
+// verbatim shows an expression with its backslashes as they are written.
+func verbatim(expression string) string {
+	if strings.Contains(expression, `"`) || strings.ContainsFunc(expression, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return quote(expression)
+	}
+	return `"` + expression + `"`
 }
 
 // sameConditions reports whether the table would take two routes for the same.

@@ -20,14 +20,20 @@ func Redact(in *configv1.Snapshot) *configv1.Snapshot {
 		return in
 	}
 	out := proto.CloneOf(in)
-	eachSecret(out.ProtoReflect(), func(m protoreflect.Message, fd protoreflect.FieldDescriptor) {
+	hideSecrets(out.ProtoReflect())
+	return out
+}
+
+// hideSecrets takes the secrets out of a message. One that is not text leaves
+// nothing behind.
+func hideSecrets(m protoreflect.Message) {
+	eachSecret(m, func(holder protoreflect.Message, fd protoreflect.FieldDescriptor) {
 		if fd.Kind() == protoreflect.StringKind && !fd.IsList() {
-			m.Set(fd, protoreflect.ValueOfString(Redacted))
+			holder.Set(fd, protoreflect.ValueOfString(Redacted))
 			return
 		}
-		m.Clear(fd)
+		holder.Clear(fd)
 	})
-	return out
 }
 
 // holdsSecrets are the messages that have a secret field, or one in a message

@@ -28,18 +28,19 @@ const (
 	RuleUnknown     = "unknown"     // a field number that this program does not know
 	RuleEmpty       = "empty"       // a resource that is nil
 	RuleRedacted    = "redacted"    // a secret that was taken out by Redact
-	RuleDuplicate   = "duplicate"   // a name or an address that is taken
-	RuleReference   = "reference"   // a name that nothing has
-	RuleAddress     = "address"     // an address that cannot be used
-	RuleDuration    = "duration"    // a duration that is not one
-	RuleWeights     = "weights"     // no weight above zero
-	RuleRewrite     = "rewrite"     // a rewrite that cannot work
-	RuleRegex       = "regex"       // an expression that RE2 refuses
-	RuleHeader      = "header"      // a field that is not the user's to change
-	RuleStatus      = "status"      // a status, or a range, that makes no sense
-	RuleMatch       = "match"       // a condition that the route table refuses
-	RuleUnreachable = "unreachable" // warning: another match always wins
-	RuleUnused      = "unused"      // warning: nothing refers to it
+	RuleDuplicate   = "name.duplicate"
+	RuleTaken       = "address.duplicate" // two listeners, or two endpoints of a cluster, on one address
+	RuleReference   = "reference.unknown" // a name that nothing has
+	RuleAddress     = "address"           // an address that cannot be used
+	RuleDuration    = "duration"          // a duration that is not one
+	RuleWeights     = "weights"           // no weight above zero
+	RuleRewrite     = "rewrite"           // a rewrite that cannot work
+	RuleRegex       = "regex"             // an expression that RE2 refuses
+	RuleHeader      = "header"            // a field that is not the user's to change
+	RuleStatus      = "status"            // a status, or a range, that makes no sense
+	RuleMatch       = "match"             // a condition that the route table refuses
+	RuleUnreachable = "unreachable"       // warning: another match always wins
+	RuleUnused      = "unused"            // warning: nothing refers to it
 )
 
 // faults collects the violations of one resource. Paths given to it are
