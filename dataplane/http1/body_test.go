@@ -1,6 +1,7 @@
 package http1
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/headgate/headgate/dataplane/message"
@@ -184,4 +185,21 @@ func TestEmptyChunkPanics(t *testing.T) {
 		}
 	}()
 	AppendChunkHeader(nil, 0)
+}
+
+// What one large trailer section took is not held by every connection for ever.
+func TestLargeTrailersAreLetGo(t *testing.T) {
+	var d Decoder
+	chunked := message.Body{Kind: message.BodyChunked}
+	d.Reset(chunked, nil)
+	for rest := []byte("0\r\nA: " + strings.Repeat("b", 2*keptTrailerBytes) + "\r\n\r\n"); !d.Done(); {
+		_, n, err := d.Next(rest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest = rest[n:]
+	}
+	if d.Reset(chunked, nil); cap(d.trailer.store) > keptTrailerBytes || d.Trailers().Len() != 0 {
+		t.Errorf("%d bytes and %d fields are kept", cap(d.trailer.store), d.Trailers().Len())
+	}
 }

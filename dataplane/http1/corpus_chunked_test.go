@@ -145,7 +145,7 @@ func TestChunked(t *testing.T) {
 				t.Errorf("%.200q in pieces of %d\n got %s\nwant %s", c.in, size, got, c.want)
 			}
 		}
-		for cut := 1; cut < min(len(c.in), 200); cut++ {
+		for cut := 1; cut < min(len(c.in), 80); cut++ {
 			first := func(left int) int {
 				if before := left - (len(c.in) - cut); before > 0 {
 					return before

@@ -114,7 +114,7 @@ func verdict(t *testing.T, n int, err error, summary func() string) string {
 // connection does, and returns that. Short inputs grow by a byte at a time.
 func inPieces(in string, parse func(buf []byte) string) string {
 	buf := []byte(in)
-	step := max(1, len(in)/500)
+	step := max(1, len(in)/150)
 	for n := 1; n <= len(in); n = min(n+step, max(len(in), n+1)) {
 		// Without room behind it: what lies there must not matter.
 		if v := parse(buf[:n:n]); v != "incomplete" {

@@ -43,6 +43,10 @@ func (f *framing) collect(fields *message.Fields) {
 // connection reads the options of a Connection field that are for us (RFC 9110
 // section 7.6.1).
 func (f *framing) connection(value []byte) {
+	if message.EqualToken(value, "keep-alive") {
+		f.keepAlive = true
+		return
+	}
 	for option := range message.List(value) {
 		switch {
 		case message.EqualToken(option, "close"):
@@ -86,8 +90,13 @@ func frameRequest(req *message.Request, end int) *Error {
 	}
 	req.Close = f.closes(req.Minor)
 	req.Upgrade = f.upgradeTo(&req.Fields, req.Minor)
-	req.TETrailers = req.Fields.ListContains(message.TE, "trailers")
-	return setContinue(req, end)
+	if req.Fields.Has(message.TE) {
+		req.TETrailers = req.Fields.ListContains(message.TE, "trailers")
+	}
+	if req.Fields.Has(message.Expect) {
+		return setContinue(req, end)
+	}
+	return nil
 }
 
 // setHost checks Host (RFC 9112 section 3.2) and takes it for the authority

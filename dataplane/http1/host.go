@@ -11,18 +11,14 @@ type host struct {
 
 // parseHost splits an authority; the reason says why it is not one.
 func parseHost(b []byte) (h host, reason string) {
-	end := 0
+	var end int
 	if len(b) > 0 && b[0] == '[' {
-		end = bytes.IndexByte(b, ']')
-		if end < 0 || !isIPv6(b[1:end]) {
-			return h, "bad IPv6 address"
-		}
-		end++
+		end, reason = bracketed(b)
 	} else {
-		end = wordEnd(b, 0, len(b), classHost)
-		if reason := badLabels(b[:end]); reason != "" {
-			return h, reason
-		}
+		end, reason = registeredName(b)
+	}
+	if reason != "" {
+		return h, reason
 	}
 	h.name, h.port = b[:end], -1
 	if end == len(b) {
@@ -40,15 +36,30 @@ func parseHost(b []byte) (h host, reason string) {
 	return h, h.parsePort(b[end+1:])
 }
 
-// badLabels refuses names that are not the same name to everybody.
-func badLabels(name []byte) string {
-	if len(name) > 0 && name[0] == '.' || bytes.Contains(name, dots) {
-		return "empty label in a host"
+// bracketed is where an IPv6 address in brackets ends.
+func bracketed(b []byte) (end int, reason string) {
+	end = bytes.IndexByte(b, ']')
+	if end < 0 || !isIPv6(b[1:end]) {
+		return 0, "bad IPv6 address"
 	}
-	return ""
+	return end + 1, ""
 }
 
-var dots = []byte("..")
+// registeredName is where a name ends. Names that are not the same name to
+// everybody, for an empty label, are refused; one dot at the end is the root's.
+func registeredName(b []byte) (end int, reason string) {
+	before := byte('.')
+	for i, c := range b {
+		if c == '.' && before == '.' {
+			return 0, "empty label in a host"
+		}
+		if !is(c, classHost) {
+			return i, ""
+		}
+		before = c
+	}
+	return len(b), ""
+}
 
 // parsePort reads up to five digits; none at all is no port (RFC 3986 section
 // 3.2.3).

@@ -15,6 +15,7 @@
 //     they are, because clients send them.
 //   - A host is letters, digits, "-", ".", "_", "~", or an IPv6 address in
 //     brackets: no percent escape, no sub-delims, no empty label before another.
+//   - An empty Host goes only with a target that is "*" or names a host itself.
 //   - A request has one Content-Length line with one number; equal repetitions
 //     are refused. CONNECT has no content.
 //   - Transfer-Encoding is exactly "chunked", once, in HTTP/1.1, and never beside
@@ -24,6 +25,9 @@
 //     gateways behind cannot tell them from dashed ones.
 //   - Framing fields among trailers are refused; other fields that RFC 9110
 //     section 6.5.1 keeps out of trailers are left out.
+//
+// One thing is taken that RFC 9112 section 4 does not have: a status line without
+// the space before an empty reason, which means the same to everybody.
 //
 // Nothing allocates in steady state: heads point into the caller's buffer, and
 // only failures make an Error.

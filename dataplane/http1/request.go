@@ -34,9 +34,9 @@ var endOfHead = []byte("\r\n\r\n")
 func ParseRequest(buf []byte, req *message.Request, lim *Limits) (n int, err error) {
 	l := lim.resolve()
 	req.Reset()
-	n, fault := parseRequest(buf, req, &l)
-	if fault != nil {
-		return 0, fault
+	n, refusal := parseRequest(buf, req, &l)
+	if refusal != nil {
+		return 0, refusal
 	}
 	return n, nil
 }
@@ -93,37 +93,42 @@ func skipEmptyLines(buf []byte) (int, *Error) {
 
 // parseRequestLine reads "method SP target SP version CRLF" (RFC 9112 section 3)
 // and returns where the line ends, or 0 when buf ends before.
-func parseRequestLine(buf []byte, pos int, req *message.Request, lim *Limits) (int, *Error) {
-	start := pos
-	pos = wordEnd(buf, start, start+maxMethodBytes+1, classToken)
-	if pos-start > maxMethodBytes {
-		return 0, fault(501, start, "method too long")
+func parseRequestLine(buf []byte, start int, req *message.Request, lim *Limits) (int, *Error) {
+	pos, err := parseMethod(buf, start, req)
+	if pos == 0 {
+		return 0, err
 	}
-	if pos == len(buf) || pos+1 == len(buf) && pos == start && buf[pos] == '\r' {
-		return 0, nil
-	}
-	if pos == start || buf[pos] != ' ' {
-		return 0, bad(pos, "byte not allowed in the method")
-	}
-	req.MethodName = buf[start:pos]
-	req.Method = message.ParseMethod(req.MethodName)
-	t := target{start: pos + 1}
+	t := target{start: pos}
 	done, err := t.scan(buf, lim.TargetBytes)
 	if !done {
 		return 0, err
 	}
 	req.Target = buf[t.start:t.end]
 	next, err := parseVersion(buf, t.end+1, &req.Major, &req.Minor)
-	if err != nil {
-		if err.Status == 505 && start == 0 && bytes.HasPrefix(buf, preface) {
-			return 0, ErrHTTP2Preface
-		}
+	switch {
+	case err != nil && start == 0 && bytes.HasPrefix(buf, preface):
+		return 0, ErrHTTP2Preface
+	case next == 0:
 		return 0, err
 	}
-	if next == 0 {
-		return 0, nil
-	}
 	return next, t.parse(buf, req)
+}
+
+// parseMethod reads the method and the space after it and returns where the
+// target begins, or 0 when buf ends before.
+func parseMethod(buf []byte, start int, req *message.Request) (int, *Error) {
+	pos := wordEnd(buf, start, start+maxMethodBytes+1, classToken)
+	switch {
+	case pos-start > maxMethodBytes:
+		return 0, fault(501, start, "method too long")
+	case pos == len(buf) || pos == start && pos+1 == len(buf) && buf[pos] == '\r':
+		return 0, nil
+	case pos == start || buf[pos] != ' ':
+		return 0, bad(pos, "byte not allowed in the method")
+	}
+	req.MethodName = buf[start:pos]
+	req.Method = message.ParseMethod(req.MethodName)
+	return pos + 1, nil
 }
 
 var preface = []byte("PRI * HTTP/2.0\r\n")

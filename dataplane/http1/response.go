@@ -20,10 +20,10 @@ import (
 func ParseResponse(buf []byte, resp *message.Response, lim *Limits, method message.Method) (n int, err error) {
 	l := lim.resolve()
 	resp.Reset()
-	n, fault := parseResponse(buf, resp, &l, method)
-	if fault != nil {
-		fault.Status = 502
-		return 0, fault
+	n, refusal := parseResponse(buf, resp, &l, method)
+	if refusal != nil {
+		refusal.Status = 502
+		return 0, refusal
 	}
 	return n, nil
 }

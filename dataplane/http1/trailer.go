@@ -14,8 +14,15 @@ type trailer struct {
 	count  int
 }
 
-// reset empties it and keeps the storage.
+// keptTrailerBytes is the most storage that outlives a body: connections are
+// many, and large trailer sections few.
+const keptTrailerBytes = 4 << 10
+
+// reset empties it and keeps the storage, unless it has grown large.
 func (t *trailer) reset() {
+	if cap(t.store) > keptTrailerBytes {
+		*t = trailer{}
+	}
 	t.fields.Reset()
 	t.store = t.store[:0]
 	t.line, t.count = 0, 0

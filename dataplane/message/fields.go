@@ -3,6 +3,7 @@ package message
 import (
 	"bytes"
 	"iter"
+	"slices"
 )
 
 // Field is one field line. Name is as received, Value without the white space
@@ -47,7 +48,13 @@ func (f *Fields) Add(name, value []byte) { f.AddID(Intern(name), name, value) }
 
 // AddID appends a field line whose name has been interned already.
 func (f *Fields) AddID(id ID, name, value []byte) {
-	f.list = append(f.list, Field{Name: name, Value: value, ID: id})
+	n := len(f.list)
+	if n == cap(f.list) {
+		f.list = slices.Grow(f.list, max(n, 16))
+	}
+	f.list = f.list[:n+1]
+	field := &f.list[n]
+	field.Name, field.Value, field.ID = name, value, id
 	f.seen[id>>6&1] |= 1 << (id & 63)
 }
 

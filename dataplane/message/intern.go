@@ -59,28 +59,49 @@ const (
 // of names of one length, equal words are equal names.
 func words(name []byte) (a, b, c uint64) {
 	n := len(name)
-	switch {
-	case n >= 16:
-		return binary.LittleEndian.Uint64(name), binary.LittleEndian.Uint64(name[8:]), binary.LittleEndian.Uint64(name[n-8:])
-	case n >= 8:
-		return binary.LittleEndian.Uint64(name), binary.LittleEndian.Uint64(name[n-8:]), 0
-	case n >= 4:
-		return uint64(binary.LittleEndian.Uint32(name)), uint64(binary.LittleEndian.Uint32(name[n-4:])), 0
+	if n < 8 {
+		a, b = shortWords(name)
+		return a, b, 0
 	}
-	return uint64(name[0]), uint64(name[n/2]), uint64(name[n-1])
+	if n > 16 {
+		c = binary.LittleEndian.Uint64(name[8:])
+	}
+	return binary.LittleEndian.Uint64(name), binary.LittleEndian.Uint64(name[n-8:]), c
+}
+
+// shortWords is words for 1 to 7 bytes.
+func shortWords(name []byte) (a, b uint64) {
+	n := len(name)
+	if n >= 4 {
+		return uint64(binary.LittleEndian.Uint32(name)), uint64(binary.LittleEndian.Uint32(name[n-4:]))
+	}
+	return uint64(name[0]) | uint64(name[n/2])<<8, uint64(name[n-1])
 }
 
 // Intern returns the ID of a name in any case, or Other.
 func Intern(name []byte) ID {
-	if len(name) == 0 {
+	n := len(name)
+	if n == 0 {
 		return Other
 	}
 	p := &patterns[patternSlot(name)]
-	if p.length != len(name) {
+	if p.length != n {
 		return Other
 	}
-	a, b, c := words(name)
-	if a|p.caseBits[0] != p.word[0] || b|p.caseBits[1] != p.word[1] || c|p.caseBits[2] != p.word[2] {
+	// As words does, but no further than the first that differs.
+	if n >= 8 {
+		if binary.LittleEndian.Uint64(name)|p.caseBits[0] != p.word[0] {
+			return Other
+		}
+		if last := binary.LittleEndian.Uint64(name[n-8:]); last|p.caseBits[1] != p.word[1] {
+			return Other
+		}
+		if n > 16 && binary.LittleEndian.Uint64(name[8:])|p.caseBits[2] != p.word[2] {
+			return Other
+		}
+		return p.id
+	}
+	if a, b := shortWords(name); a|p.caseBits[0] != p.word[0] || b|p.caseBits[1] != p.word[1] {
 		return Other
 	}
 	return p.id
