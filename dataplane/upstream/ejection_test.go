@@ -144,3 +144,21 @@ func TestOutlierDetectionTurnedOff(t *testing.T) {
 		}
 	})
 }
+
+func TestEjectionEventSaysHowLong(t *testing.T) {
+	timed(t, func(t *testing.T, _ *network, r *Registry, seen events) {
+		a := apply(t, r, cluster("c", "a:1", "b:1")).Cluster(0).endpoints[0]
+		for times := 1; times <= 2; times++ {
+			fail(a, 5, Timeout)
+			e := seen.next(t, Ejected)
+			if e.Ejections != times || e.Until.Sub(e.At) != time.Duration(times)*30*time.Second {
+				t.Errorf("event %+v", e)
+			}
+			if e.Evidence != "timeout after 1ms" || !e.NextProbe.IsZero() {
+				t.Errorf("event %+v", e)
+			}
+			time.Sleep(time.Minute)
+			seen.next(t, Returned)
+		}
+	})
+}

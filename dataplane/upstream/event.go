@@ -51,5 +51,6 @@ type Event struct {
 	Evidence  string // "GET /healthz: status 500 in 3ms"
 	At        time.Time
 	NextProbe time.Time // zero if it is not probed
+	Ejections int       // of this endpoint that count towards the length of the next
 	Until     time.Time // end of the ejection; zero for other kinds
 }

@@ -186,11 +186,16 @@ func (g *group) forgetHealth(e *Endpoint, now int64) {
 // changed records a change and tells of it. The caller holds mu.
 func (g *group) changed(e *Endpoint, now int64, v Event) {
 	e.since, e.cause, e.evidence = now, v.Cause, v.Evidence
-	g.rebuild()
+	if takesRequests(v.From) != takesRequests(v.To) {
+		g.rebuild()
+	}
+	v.Ejections = e.ejection.Times()
 	v.Cluster, v.Endpoint, v.At = g.name, e.address, socket.At(now)
 	v.NextProbe = timeOf(e.next)
 	g.registry.options.Events(v)
 }
+
+func takesRequests(s State) bool { return s == StateUnknown || s == StateHealthy }
 
 // checkOf is how to probe an endpoint; nil if it is not to be.
 func (g *group) checkOf(e *Endpoint) *snapshot.HealthCheck {

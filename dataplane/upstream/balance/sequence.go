@@ -24,6 +24,9 @@ const MaxSequence = 8192
 // one sixteenth away from the others.
 func Sequence(weights []int) []int32 {
 	classes, total := classify(scale(weights))
+	if len(classes) == 1 {
+		return classes[0].members // of weight 1 after scaling
+	}
 	order := make([]int32, 0, total)
 	for step := 1; step <= total; step++ {
 		best := &classes[0]

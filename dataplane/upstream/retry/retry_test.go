@@ -59,7 +59,7 @@ func TestBudgetHoldsForAll(t *testing.T) {
 
 func TestBackoff(t *testing.T) {
 	const base, almost = 25 * time.Millisecond, 0.9999999999
-	for attempt, want := range []int{1, 2, 4, 8, 10, 10, 10} {
+	for attempt, want := range []int{1, 1, 2, 4, 8, 10, 10, 10} {
 		got := Backoff(attempt, base, almost)
 		if bound := base * time.Duration(want); got >= bound || got < bound-time.Microsecond {
 			t.Errorf("attempt %d: up to %v, want %v", attempt, got, bound)
