@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -135,15 +136,15 @@ func (o outcome) labels(first int, more ...attribute.KeyValue) attribute.Set {
 		return attribute.NewSet(append(more, keyOverflow.Bool(true))...)
 	}
 	more = append(more, semconv.HTTPRequestMethodKey.String(o.method()))
-	status := o.status()
-	switch status {
-	case 0:
-	case statusOther:
+	status, kind := o.status(), errorType(o.reason(), o.status(), first)
+	switch {
+	case status == statusOther:
 		more = append(more, semconv.HTTPResponseStatusCodeKey.String(otherName))
-	default:
+		kind = cmp.Or(o.reason(), otherName)
+	case status != 0:
 		more = append(more, semconv.HTTPResponseStatusCode(status))
 	}
-	if kind := errorType(o.reason(), status, first); kind != "" {
+	if kind != "" {
 		more = append(more, semconv.ErrorTypeKey.String(kind))
 	}
 	return attribute.NewSet(more...)

@@ -148,6 +148,21 @@ func appendCombinedLine(b []byte, s *stamp, x *Exchange) []byte {
 	b = append(b, " - - ["...)
 	b = append(b, s.of(socket.At(x.Started), false)...)
 	b = append(b, `] "`...)
+	b = appendRequestLine(b, x)
+	b = append(b, `" `...)
+	b = strconv.AppendInt(b, int64(x.Status), 10)
+	b = append(b, ' ')
+	b = strconv.AppendInt(b, x.BytesOut, 10)
+	b = appendQuoted(b, x.Referer)
+	b = appendQuoted(b, x.UserAgent)
+	return append(b, '\n')
+}
+
+// appendRequestLine appends "-" for a head that could not be read.
+func appendRequestLine(b []byte, x *Exchange) []byte {
+	if len(x.MethodName)+len(x.Path) == 0 {
+		return append(b, '-')
+	}
 	b = appendEscaped(b, x.MethodName, lineText)
 	b = append(b, ' ')
 	b = appendEscaped(b, x.Path, lineTarget)
@@ -156,14 +171,7 @@ func appendCombinedLine(b []byte, s *stamp, x *Exchange) []byte {
 		b = appendEscaped(b, x.Query, lineTarget)
 	}
 	b = append(b, " HTTP/"...)
-	b = appendVersion(b, x)
-	b = append(b, `" `...)
-	b = strconv.AppendInt(b, int64(x.Status), 10)
-	b = append(b, ' ')
-	b = strconv.AppendInt(b, x.BytesOut, 10)
-	b = appendQuoted(b, x.Referer)
-	b = appendQuoted(b, x.UserAgent)
-	return append(b, '\n')
+	return appendVersion(b, x)
 }
 
 func appendQuoted(b, text []byte) []byte {
@@ -175,10 +183,12 @@ func appendQuoted(b, text []byte) []byte {
 	return append(b, '"')
 }
 
+const upperDigits = "0123456789ABCDEF"
+
 func appendEscaped(b, text []byte, limit int) []byte {
 	for _, c := range text[:min(len(text), limit)] {
 		if c < ' ' || c > '~' || c == '"' || c == '\\' {
-			b = append(b, '\\', 'x', hexDigits[c>>4], hexDigits[c&0x0f])
+			b = append(b, '\\', 'x', upperDigits[c>>4], upperDigits[c&0x0f])
 			continue
 		}
 		b = append(b, c)

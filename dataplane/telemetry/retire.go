@@ -26,7 +26,9 @@ func (r *Recorder) Use(v *View) {
 	if r.current.Load().generation >= v.generation {
 		return
 	}
-	r.revive(v)
+	if r.drops != v.drops {
+		r.revive(v)
+	}
 	r.ring.resize(v.recent, r.shards)
 	r.current.Store(v)
 	r.logs.use(v.log, v.logJSON)
@@ -50,7 +52,7 @@ func (r *Recorder) revive(v *View) {
 		}
 		t.series.renew(v.generation)
 		t.other.revive(t.series, v.generation)
-		for _, e := range t.endpoints {
+		for _, e := range t.list {
 			e.revive(t.series, v.generation)
 		}
 	}
@@ -64,6 +66,7 @@ func (e *endpointSeries) revive(s *clusterSeries, generation uint64) {
 	e.renew(generation)
 }
 
+// renew marks the series as part of a generation.
 func (l *life) renew(generation uint64) {
 	l.generation = max(l.generation, generation)
 	l.exported = 0
@@ -110,14 +113,21 @@ func (r *Recorder) visitRetired(drop func(*life) bool) {
 	sweep(r, r.routes, drop)
 	sweep(r, r.clusters, drop)
 	for _, c := range r.clusters {
-		sweep(r, c.endpoints, drop)
+		if c.mayHaveRetired() {
+			sweep(r, c.endpoints, drop)
+		}
 	}
 }
+
+// mayHaveRetired is false if all endpoints are those of the latest view, which is
+// what most clusters look like at any time.
+func (c *clusterSeries) mayHaveRetired() bool { return len(c.endpoints) != len(c.table.endpoints)+1 }
 
 func sweep[S lived](r *Recorder, series map[string]S, drop func(*life) bool) {
 	for name, s := range series {
 		if l := s.base(); r.retired(l) && drop(l) {
 			l.dropped.Store(true)
+			r.drops++
 			delete(series, name)
 		}
 	}

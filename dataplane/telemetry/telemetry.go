@@ -27,6 +27,9 @@ import (
 // ErrShutdown says that the Recorder was shut down.
 var ErrShutdown = errors.New("telemetry was shut down")
 
+// reopenTimeout bounds Reopen.
+const reopenTimeout = 5 * time.Second
+
 // Options are the parameters of New. Zero values work.
 type Options struct {
 	Service string       // service.name, unless OTEL_SERVICE_NAME says otherwise; default headgate
@@ -59,7 +62,8 @@ type Recorder struct {
 	exporting   bool // metrics go to a reader besides /metrics
 
 	mu       sync.Mutex
-	views    uint64
+	views    uint64 // made so far
+	drops    uint64 // series dropped so far
 	routes   map[string]*routeSeries
 	clusters map[string]*clusterSeries
 	gauges   []func(emit func(name string, value float64, labels ...Label))
@@ -122,8 +126,13 @@ func (r *Recorder) LoggerProvider() log.LoggerProvider { return r.otel.logs }
 func (r *Recorder) Gatherer() prometheus.Gatherer { return r.registry }
 
 // Reopen closes the access log's files and opens them anew under their names, as
-// wanted after they were moved away. It waits until that is done.
-func (r *Recorder) Reopen() error { return r.logs.ask(context.Background(), true) }
+// wanted after they were moved away. It waits until that is done, but not for a
+// disk that hangs.
+func (r *Recorder) Reopen() error {
+	ctx, cancel := context.WithTimeout(context.Background(), reopenTimeout)
+	defer cancel()
+	return r.logs.ask(ctx, true)
+}
 
 // Flush waits until the lines logged so far are written and the spans and
 // records so far are exported.

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 type View struct {
 	rec        *Recorder
 	generation uint64 // order of creation
+	drops      uint64 // Recorder.drops then
 	version    string
 	digest     string
 	routes     []*routeSeries
@@ -87,7 +89,8 @@ type endpointCell struct {
 // clusterTable is a cluster as one or more views see it; never written.
 type clusterTable struct {
 	series    *clusterSeries
-	endpoints map[string]*endpointSeries // those of the snapshot
+	list      []*endpointSeries          // as in the snapshot
+	endpoints map[string]*endpointSeries // the same by address
 	other     *endpointSeries            // stands for all others
 }
 
@@ -110,7 +113,7 @@ func (r *Recorder) View(s *snapshot.Snapshot) *View {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.views++
-	v.generation = r.views
+	v.generation, v.drops = r.views, r.drops
 	for i, route := range s.Routes {
 		v.routes[i] = r.route(route.Name)
 	}
@@ -136,7 +139,7 @@ func (r *Recorder) route(name string) *routeSeries {
 		s = &routeSeries{name: name, life: r.newLife()}
 		r.routes[name] = s
 	}
-	s.generation = max(s.generation, r.views)
+	s.renew(r.views)
 	return s
 }
 
@@ -147,7 +150,7 @@ func (r *Recorder) cluster(c *snapshot.Cluster) *clusterTable {
 		s = &clusterSeries{name: c.Name, life: r.newLife(), endpoints: make(map[string]*endpointSeries, len(c.Endpoints))}
 		r.clusters[c.Name] = s
 	}
-	s.generation = max(s.generation, r.views)
+	s.renew(r.views)
 	if s.table == nil || !s.table.lists(c.Endpoints) {
 		s.table = r.table(s, c.Endpoints)
 	}
@@ -158,7 +161,9 @@ func (r *Recorder) cluster(c *snapshot.Cluster) *clusterTable {
 func (r *Recorder) table(s *clusterSeries, endpoints []snapshot.Endpoint) *clusterTable {
 	t := &clusterTable{series: s, endpoints: make(map[string]*endpointSeries, len(endpoints))}
 	for i := range endpoints {
-		t.endpoints[endpoints[i].Address] = r.endpoint(s, endpoints[i].Address)
+		e := r.endpoint(s, endpoints[i].Address)
+		t.list = append(t.list, e)
+		t.endpoints[e.address] = e
 	}
 	t.other = r.endpoint(s, otherName)
 	return t
@@ -177,20 +182,16 @@ func (r *Recorder) endpoint(s *clusterSeries, address string) *endpointSeries {
 // lists reports whether the table is of these endpoints, and all of them are
 // still exported.
 func (t *clusterTable) lists(endpoints []snapshot.Endpoint) bool {
-	for i := range endpoints {
-		e := t.endpoints[endpoints[i].Address]
-		if e == nil || e.dropped.Load() {
-			return false
-		}
-	}
-	return len(t.endpoints) == len(endpoints) && !t.other.dropped.Load()
+	return !t.other.dropped.Load() && slices.EqualFunc(t.list, endpoints, func(e *endpointSeries, c snapshot.Endpoint) bool {
+		return e.address == c.Address && !e.dropped.Load()
+	})
 }
 
 // touch marks the endpoints as part of a generation. Recorder.mu is held.
 func (t *clusterTable) touch(generation uint64) {
-	t.other.generation = max(t.other.generation, generation)
-	for _, e := range t.endpoints {
-		e.generation = max(e.generation, generation)
+	t.other.renew(generation)
+	for _, e := range t.list {
+		e.renew(generation)
 	}
 }
 
