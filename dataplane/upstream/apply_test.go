@@ -321,3 +321,28 @@ func TestCloseEndsProbes(t *testing.T) {
 		must(t, g.Warm(context.Background()))
 	})
 }
+
+// A snapshot that supersedes another one waits for the probes that the other
+// one began.
+func TestWarmWaitsForWhatAnotherBegan(t *testing.T) {
+	timed(t, func(t *testing.T, n *network, r *Registry, _ events) {
+		apply(t, r, cluster("c", "a:1"))
+		n.set("b:1", "hang")
+		changed := func() []*snapshot.Cluster {
+			return []*snapshot.Cluster{checked(cluster("c", "a:1", "b:1"))}
+		}
+		first := r.Prepare(changed())
+		time.Sleep(time.Second)
+		second := r.Prepare(changed())
+		r.Abort(first)
+		began := time.Now()
+		must(t, second.Warm(context.Background()))
+		if waited := time.Since(began); waited != time.Second {
+			t.Fatalf("waited %v", waited)
+		}
+		r.Commit(second)
+		if n := picks(t, second.Cluster(0), 10); n["a:1"] != 10 {
+			t.Fatalf("picks: %v", n)
+		}
+	})
+}

@@ -62,8 +62,8 @@ type Endpoint struct {
 	check    *snapshot.HealthCheck // nil: not probed
 	active   health.Check
 	ejection health.Ejection
-	warmth   *latch // told of the first probe; nil afterwards
-	since    int64  // of the state it is in
+	warmth   []*latch // told of the first probe; nil afterwards
+	since    int64    // of the state it is in
 	cause    string
 	evidence string
 	next     int64 // when the next probe is due; 0: none

@@ -14,7 +14,7 @@ type Generation struct {
 	clusters []*Cluster
 	byName   map[string]*Cluster
 	fresh    []*Cluster // those that Prepare made
-	warmth   *latch     // first probes of new endpoints that are to come
+	warmth   *latch     // opens after the first probes of new endpoints
 	longest  time.Duration
 
 	probes []*Endpoint // to be probed for the first time; used by Prepare
@@ -53,7 +53,6 @@ func (g *Generation) addFresh(old *Cluster, config *snapshot.Cluster) {
 		return
 	}
 	g.longest = max(g.longest, config.HealthCheck.Timeout)
-	g.warmth.add(len(made))
 	g.probes = append(g.probes, made...)
 }
 
@@ -67,7 +66,7 @@ func (g *Generation) Warm(ctx context.Context) error {
 	limit := time.NewTimer(g.longest)
 	defer limit.Stop()
 	select {
-	case <-g.warmth.zero():
+	case <-g.warmth.opened:
 	case <-limit.C:
 	case <-g.registry.stopped.Done():
 	case <-ctx.Done():
@@ -76,34 +75,25 @@ func (g *Generation) Warm(ctx context.Context) error {
 	return nil
 }
 
-// latch opens when as many have called done as were added. All are added
-// before anybody waits.
+// latch opens when done was called once for each add, and once more: whoever
+// makes a latch calls done after the last add, so that it does not open between.
 type latch struct {
 	left   atomic.Int64
 	opened chan struct{}
 }
 
-func newLatch() *latch { return &latch{opened: make(chan struct{})} }
+func newLatch() *latch {
+	l := &latch{opened: make(chan struct{})}
+	l.left.Store(1)
+	return l
+}
 
-func (l *latch) add(n int) { l.left.Add(int64(n)) }
+func (l *latch) add() { l.left.Add(1) }
 
 func (l *latch) done() {
 	if l.left.Add(-1) == 0 {
 		close(l.opened)
 	}
-}
-
-var openedAlready = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
-
-func (l *latch) zero() <-chan struct{} {
-	if l.left.Load() <= 0 {
-		return openedAlready
-	}
-	return l.opened
 }
 
 // same reports whether two configurations are equal in all that matters here.

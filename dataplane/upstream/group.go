@@ -63,8 +63,8 @@ func (g *group) configure(config *snapshot.Cluster) {
 	g.outlier.Store(config.Outlier)
 }
 
-// view makes a Cluster of config, and the endpoints that no view has yet. These
-// tell warmth of their first probe, if they are to be probed.
+// view makes a Cluster of config, and the endpoints that no view has yet. Those
+// that were never probed, but will be, tell warmth when they were.
 func (g *group) view(config *snapshot.Cluster, warmth *latch) (c *Cluster, made []*Endpoint) {
 	c = &Cluster{config: config, group: g}
 	g.mu.Lock()
@@ -74,11 +74,16 @@ func (g *group) view(config *snapshot.Cluster, warmth *latch) (c *Cluster, made 
 		e := g.endpoints[address]
 		if e == nil {
 			e = newEndpoint(g, address)
-			if config.HealthCheck != nil {
-				e.check, e.warmth, e.next = config.HealthCheck, warmth, e.since
+			e.check = config.HealthCheck
+			if e.check != nil {
+				e.next = e.since
 			}
 			g.endpoints[address] = e
 			made = append(made, e)
+		}
+		if config.HealthCheck != nil && e.check != nil && e.active.State() == StateUnknown {
+			warmth.add()
+			e.warmth = append(e.warmth, warmth)
 		}
 		e.views++
 		c.endpoints = append(c.endpoints, e)
@@ -140,12 +145,12 @@ func (g *group) retire(e *Endpoint) {
 	e.pool.Close()
 }
 
-// warmed tells who waits for an endpoint's first probe. The caller holds mu.
+// warmed tells those who wait for an endpoint's first probe. The caller holds mu.
 func (g *group) warmed(e *Endpoint) {
-	if e.warmth != nil {
-		e.warmth.done()
-		e.warmth = nil
+	for _, l := range e.warmth {
+		l.done()
 	}
+	e.warmth = nil
 }
 
 // rebuild brings the pickers of all views up to date. The caller holds mu.

@@ -117,7 +117,9 @@ func (r *Registry) Prepare(clusters []*snapshot.Cluster) *Generation {
 		}
 		g.addFresh(old, config)
 	}
+	g.warmth.done()
 	r.schedule.startAll(g.probes, socket.Now())
+	g.probes = nil
 	return g
 }
 
