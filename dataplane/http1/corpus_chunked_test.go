@@ -98,7 +98,8 @@ func decode(t *testing.T, body message.Body, in string, step func(left int) int)
 	var d Decoder
 	d.Reset(body, nil)
 	var data strings.Builder
-	for rest := []byte(in); !d.Done(); {
+	rest := []byte(in)
+	for !d.Done() {
 		if len(rest) == 0 {
 			return "incomplete"
 		}
@@ -111,14 +112,13 @@ func decode(t *testing.T, body message.Body, in string, step func(left int) int)
 			t.Fatalf("nothing consumed of %q", rest)
 		}
 		rest = rest[n:]
-		in = string(rest)
 	}
 	out := fmt.Sprintf("%q", data.String())
 	for _, f := range d.Trailers().All() {
 		out += fmt.Sprintf(" %s=%q", f.Name, f.Value)
 	}
-	if len(in) > 0 {
-		out += fmt.Sprintf(" +%d", len(in))
+	if len(rest) > 0 {
+		out += fmt.Sprintf(" +%d", len(rest))
 	}
 	return out
 }

@@ -94,8 +94,7 @@ func isIPv6(b []byte) bool {
 	for len(b) > 0 {
 		n := wordEnd(b, 0, 5, classHex)
 		if n < len(b) && b[n] == '.' {
-			groups += 2
-			return isIPv4(b) && (groups == 8 || gap && groups < 8)
+			return isIPv4(b) && fillsIPv6(groups+2, gap)
 		}
 		if n == 0 || n > 4 {
 			return false
@@ -111,8 +110,12 @@ func isIPv6(b []byte) bool {
 			return false
 		}
 	}
-	return groups == 8 || gap && groups < 8
+	return fillsIPv6(groups, gap)
 }
+
+// fillsIPv6 reports whether there are eight groups; a gap stands for at least
+// one.
+func fillsIPv6(groups int, gap bool) bool { return groups == 8 && !gap || groups < 8 && gap }
 
 var colons = []byte("::")
 

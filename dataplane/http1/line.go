@@ -89,7 +89,7 @@ func parseFields(buf []byte, pos, limit int, fields *message.Fields, dropUndersc
 		if end, ok := emptyLine(buf, pos); ok {
 			return end, nil
 		}
-		if pos < len(buf) && buf[pos] != '\r' && count == limit {
+		if pos < len(buf) && count == limit {
 			return 0, fault(431, pos, "too many field lines")
 		}
 		ok, err := l.parse(buf, pos)

@@ -85,7 +85,7 @@ func (t *target) parseAuthority(req *message.Request) *Error {
 	switch {
 	case reason != "":
 		return bad(t.start, "CONNECT target: "+reason)
-	case len(h.name) == 0 || h.port <= 0:
+	case h.port <= 0:
 		return bad(t.start, "CONNECT target that is not host:port")
 	}
 	req.Form = message.FormAuthority
