@@ -25,17 +25,32 @@ func Compile(in *configv1.Snapshot) (*Snapshot, []Violation) {
 // that of the snapshot prev, which may be nil: resources of equal content are
 // not checked and compiled again. The result is the same as Compile's.
 func CompileFrom(prev *Snapshot, in *configv1.Snapshot) (*Snapshot, []Violation) {
+	return compile(prev, in, false)
+}
+
+// CompilePatched is CompileFrom for a configuration that was made of the
+// messages of prev.Source and a few others. Those that are the same messages are
+// known by their address, and not even read: none of them may have been written
+// since.
+func CompilePatched(prev *Snapshot, in *configv1.Snapshot) (*Snapshot, []Violation) {
+	return compile(prev, in, true)
+}
+
+func compile(prev *Snapshot, in *configv1.Snapshot, patched bool) (*Snapshot, []Violation) {
 	if in == nil {
 		return nil, []Violation{{Message: "there is no configuration", Rule: RuleEmpty}}
 	}
-	c := &compiler{in: in, out: &Snapshot{Version: in.GetVersion(), Source: in}}
+	c := &compiler{in: in, prev: &made{}, out: &Snapshot{Version: in.GetVersion(), Source: in}}
+	var shared *configv1.Snapshot
 	if prev != nil {
 		c.prev = &prev.made
-	} else {
-		c.prev = &made{}
 	}
+	if prev != nil && patched {
+		shared = prev.Source
+	}
+	c.out.made.sums = summarize(in, shared, c.prev.sums)
 	c.resources()
-	c.names()
+	c.index()
 	c.link()
 	c.tables()
 	return c.finish()
@@ -48,6 +63,7 @@ type made struct {
 	routes     []*Route
 	conditions []route.Route
 	tables     []table
+	names      map[string]names // by kind
 }
 
 // compiler is the state of one compilation.
@@ -58,8 +74,8 @@ type compiler struct {
 	found []Violation
 	same  bool // the conditions of all routes are those of prev, in order
 
-	listeners map[string]int // index by name, the first of equal ones
-	clusters  map[string]int
+	listeners names
+	clusters  names
 }
 
 // Field numbers of the kinds that are compiled.
@@ -75,7 +91,6 @@ func fieldNumber(name protoreflect.Name) protoreflect.FieldNumber {
 
 // resources checks and compiles each resource by itself.
 func (c *compiler) resources() {
-	c.out.made.sums = summarize(c.in)
 	c.top()
 	for i, l := range c.in.GetListeners() {
 		f := &faults{kind: "listeners", index: i}
@@ -126,7 +141,7 @@ func (c *compiler) check(m proto.Message, kind protoreflect.Name, f *faults) {
 
 func (c *compiler) compileClusters() {
 	now := c.out.made.sums[clusterField]
-	before := earlier{list: c.prev.sums[clusterField]}
+	before := finderOf(c.prev.sums[clusterField])
 	c.out.Clusters = make([]*Cluster, len(now))
 	for i, in := range c.in.GetClusters() {
 		old := before.find(now[i], i)
@@ -151,7 +166,7 @@ func (c *compiler) compileClusters() {
 
 func (c *compiler) compileRoutes() {
 	now := c.out.made.sums[routeField]
-	before := earlier{list: c.prev.sums[routeField]}
+	before := finderOf(c.prev.sums[routeField])
 	c.same = len(now) == len(c.prev.routes)
 	c.out.Routes = make([]*Route, len(now))
 	c.out.made.conditions = make([]route.Route, len(now))

@@ -49,7 +49,7 @@ var kinds = map[protoreflect.Name]controlv1.ResourceKind{
 // If eachField is false, Fields stays empty.
 func Changes(a, b *configv1.Snapshot, eachField bool) []ResourceChange {
 	a, b = orEmpty(a), orEmpty(b)
-	return changes(a, b, summarize(a), summarize(b), eachField)
+	return changes(a, b, summarize(a, nil, nil), summarize(b, nil, nil), eachField)
 }
 
 // ChangesFrom is Changes from an earlier snapshot, which may be nil, to this.

@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -19,7 +18,7 @@ type sum = [sha256.Size]byte
 // field that holds them and in their order.
 type sums map[protoreflect.FieldNumber][]sum
 
-// unsummed are the fields that are no part of the content.
+// versionField is no part of the content.
 const versionField = 1
 
 // Digest is the SHA-256 of a configuration in hex. Equal digests are equal
@@ -27,16 +26,17 @@ const versionField = 1
 // It is taken over the digests of the resources, so that a snapshot that
 // differs in one of them costs one more.
 func Digest(in *configv1.Snapshot) string {
-	return digestSums(summarize(in))
+	return digestSums(summarize(in, nil, nil))
 }
 
 // summarize takes the digest of every resource, in the deterministic form of
 // protobuf's wire encoding. The language has no maps, so this form depends on
-// nothing but the content.
-func summarize(in *configv1.Snapshot) sums {
+// nothing but the content. A message that is one of shared too has its digest
+// in known; shared may be nil.
+func summarize(in, shared *configv1.Snapshot, known sums) sums {
 	m := in.ProtoReflect()
 	fields := m.Descriptor().Fields()
-	s := summarizer{out: sums{}}
+	s := summarizer{out: sums{}, shared: shared.ProtoReflect(), known: known}
 	for i := range fields.Len() {
 		fd := fields.Get(i)
 		if fd.Number() == versionField || !m.Has(fd) {
@@ -52,8 +52,10 @@ func summarize(in *configv1.Snapshot) sums {
 
 // summarizer reuses one buffer for all resources.
 type summarizer struct {
-	buf []byte
-	out sums
+	buf    []byte
+	out    sums
+	shared protoreflect.Message
+	known  sums
 }
 
 func (s *summarizer) field(fd protoreflect.FieldDescriptor, v protoreflect.Value) {
@@ -62,9 +64,19 @@ func (s *summarizer) field(fd protoreflect.FieldDescriptor, v protoreflect.Value
 		return
 	}
 	list := v.List()
+	shared, known := s.shared.Get(fd).List(), s.known[fd.Number()]
+	before := finder[proto.Message]{
+		n:   min(shared.Len(), len(known)),
+		key: func(i int) proto.Message { return shared.Get(i).Message().Interface() },
+	}
 	out := make([]sum, list.Len())
 	for i := range out {
-		out[i] = s.message(list.Get(i).Message())
+		m := list.Get(i).Message()
+		if old := before.find(m.Interface(), i); old >= 0 {
+			out[i] = known[old]
+			continue
+		}
+		out[i] = s.message(m)
 	}
 	s.out[fd.Number()] = out
 }
@@ -110,27 +122,3 @@ var maxField = func() (highest protoreflect.FieldNumber) {
 	}
 	return highest
 }()
-
-// earlier finds resources of a kind in the snapshot before, by content.
-type earlier struct {
-	list []sum
-	at   map[sum]int // made when the first one is not where it was
-}
-
-// find gives the index of the resource that had this content, or -1. Resources
-// are most often where they were.
-func (e *earlier) find(s sum, index int) int {
-	if index < len(e.list) && bytes.Equal(e.list[index][:], s[:]) {
-		return index
-	}
-	if e.at == nil {
-		e.at = make(map[sum]int, len(e.list))
-		for i := range e.list {
-			e.at[e.list[i]] = i
-		}
-	}
-	if i, ok := e.at[s]; ok {
-		return i
-	}
-	return -1
-}

@@ -11,18 +11,38 @@ import (
 // named is a resource with a name.
 type named interface{ GetName() string }
 
-// names indexes the resources and refuses doubles.
-func (c *compiler) names() {
+// names are those of the resources of a kind.
+type names struct {
+	list []string
+	at   map[string]int // the first with each name
+}
+
+// index indexes the resources by name and refuses doubles.
+func (c *compiler) index() {
+	c.out.made.names = map[string]names{}
 	c.listeners = index(c, "listeners", c.in.GetListeners())
 	c.clusters = index(c, "clusters", c.in.GetClusters())
 	index(c, "routes", c.in.GetRoutes())
 	c.addresses()
 }
 
-func index[R named](c *compiler, kind string, list []R) map[string]int {
-	out := make(map[string]int, len(list))
+func index[R named](c *compiler, kind string, list []R) names {
+	out := names{list: make([]string, len(list))}
 	for i, r := range list {
-		name := r.GetName()
+		out.list[i] = r.GetName()
+	}
+	if before := c.prev.names[kind]; before.at != nil && slices.Equal(before.list, out.list) {
+		out = before
+	} else {
+		out.at = c.unique(kind, out.list)
+	}
+	c.out.made.names[kind] = out
+	return out
+}
+
+func (c *compiler) unique(kind string, list []string) map[string]int {
+	out := make(map[string]int, len(list))
+	for i, name := range list {
 		first, taken := out[name]
 		switch {
 		case !taken:
@@ -73,8 +93,8 @@ func (c *compiler) link() {
 
 func (c *compiler) linkListeners(in *configv1.Route, f *faults) {
 	for i, name := range in.GetListeners() {
-		if _, ok := c.listeners[name]; !ok {
-			f.add(RuleReference, item("listeners", i), "no listener is named %s: %s", quote(name), suggest(name, "listeners", c.listeners))
+		if _, ok := c.listeners.at[name]; !ok {
+			f.add(RuleReference, item("listeners", i), "no listener is named %s: %s", quote(name), suggest(name, "listeners", c.listeners.at))
 		}
 	}
 }
@@ -84,24 +104,38 @@ func (c *compiler) linkListeners(in *configv1.Route, f *faults) {
 // and is copied otherwise.
 func (c *compiler) linkRoute(in *configv1.Route, i int, used []bool, f *faults) *Route {
 	out := c.out.Routes[i]
-	stays := out.Index == i
-	clusters := make([]*Cluster, 0, 4)
+	if out.Forward == nil {
+		if out.Index == i {
+			return out
+		}
+		return relink(out, i, nil)
+	}
+	if out.Index == i && c.linked(out.Forward, used) {
+		return out
+	}
+	clusters := make([]*Cluster, len(out.Forward.Backends))
 	for j, b := range in.GetForward().GetBackends() {
-		k, ok := c.clusters[b.GetCluster()]
+		k, ok := c.clusters.at[b.GetCluster()]
 		if !ok {
-			f.add(RuleReference, item("forward.backends", j)+".cluster", "no cluster is named %s: %s", quote(b.GetCluster()), suggest(b.GetCluster(), "clusters", c.clusters))
-			stays = false
-			clusters = append(clusters, nil)
+			f.add(RuleReference, item("forward.backends", j)+".cluster", "no cluster is named %s: %s", quote(b.GetCluster()), suggest(b.GetCluster(), "clusters", c.clusters.at))
 			continue
 		}
 		used[k] = true
-		clusters = append(clusters, c.out.Clusters[k])
-		stays = stays && out.Forward.Backends[j].Cluster == c.out.Clusters[k]
-	}
-	if stays {
-		return out
+		clusters[j] = c.out.Clusters[k]
 	}
 	return relink(out, i, clusters)
+}
+
+// linked reports whether all backends have clusters, which are those of this
+// snapshot still, and marks them as used.
+func (c *compiler) linked(forward *Forward, used []bool) bool {
+	for _, b := range forward.Backends {
+		if b.Cluster == nil || b.Cluster.Index >= len(c.out.Clusters) || c.out.Clusters[b.Cluster.Index] != b.Cluster {
+			return false
+		}
+		used[b.Cluster.Index] = true
+	}
+	return true
 }
 
 // relink copies what depends on the place of a route and on its clusters.
