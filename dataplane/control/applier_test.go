@@ -420,7 +420,7 @@ func TestActiveIsLastAccepted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		node := &fakeNode{}
 		d := newCrashDisk()
-		store, err := newStore(d, true, func() error { return nil })
+		store, err := newStore(d, "crash", func() error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -469,7 +469,7 @@ func consistent(t *rapid.T, a *Applier, node *fakeNode, d *crashDisk) {
 	if node.live != s || node.committed[len(node.committed)-1] != info.Generation {
 		t.Fatalf("active %v, live %v %v", info, node.live.Version, node.committed)
 	}
-	again, err := newStore(d, true, func() error { return nil })
+	again, err := newStore(d, "crash", func() error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -116,6 +116,13 @@ func (a *Applier) publishDegraded() {
 	a.logState(u)
 }
 
+// Degraded is the state DEGRADED with all that does not work now.
+func (a *Applier) Degraded() *controlv1.StateUpdate {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.degradedUpdate()
+}
+
 func (a *Applier) degradedUpdate() *controlv1.StateUpdate {
 	return &controlv1.StateUpdate{
 		State:        controlv1.SnapshotState_SNAPSHOT_STATE_DEGRADED,

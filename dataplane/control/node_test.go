@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/headgate/headgate/gen/headgate/config/v1"
 	controlv1 "github.com/headgate/headgate/gen/headgate/control/v1"
@@ -53,7 +54,7 @@ func (n *fakeNode) Prepare(ctx context.Context, s *snapshot.Snapshot) (Prepared,
 
 func (n *fakeNode) Status() *controlv1.StatusResponse {
 	if n.status != nil {
-		return n.status
+		return proto.CloneOf(n.status)
 	}
 	return &controlv1.StatusResponse{Node: &controlv1.NodeStatus{Node: "test"}}
 }

@@ -2,6 +2,7 @@ package control
 
 import (
 	"iter"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -139,6 +140,26 @@ func pieces(all iter.Seq[*controlv1.Resource], limit int) iter.Seq[[]*controlv1.
 		}
 		if len(piece) > 0 {
 			yield(piece)
+		}
+	}
+}
+
+// pick keeps resources of these kinds and names; no kinds are all kinds, and no
+// names all names.
+func pick(all iter.Seq[*controlv1.Resource], kinds []controlv1.ResourceKind, names []string) iter.Seq[*controlv1.Resource] {
+	wantedName := make(map[string]bool, len(names))
+	for _, n := range names {
+		wantedName[n] = true
+	}
+	return func(yield func(*controlv1.Resource) bool) {
+		for r := range all {
+			key := resourceKeyOf(r)
+			if len(kinds) > 0 && !slices.Contains(kinds, key.kind) || len(names) > 0 && !wantedName[key.name] {
+				continue
+			}
+			if !yield(r) {
+				return
+			}
 		}
 	}
 }

@@ -67,11 +67,11 @@ func refusedUpdate(j *job, err error) *controlv1.StateUpdate {
 	}
 	u.Reason = refusal.Text
 	setViolations(u, refusal.Violations)
-	switch refusal.Reason {
-	case ReasonSuperseded:
+	if refusal.Reason == ReasonInvalid && len(refusal.Violations) > 0 {
+		u.Reason = "" // the violations say it
+	}
+	if refusal.Reason == ReasonSuperseded {
 		u.State = controlv1.SnapshotState_SNAPSHOT_STATE_SUPERSEDED
-	case ReasonInvalid:
-		u.Reason = ""
 	}
 	return u
 }

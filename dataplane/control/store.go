@@ -53,10 +53,10 @@ type Stored struct {
 // operation cut short leaves what was there before, or what was to be there,
 // whole.
 type Store struct {
-	disk       disk
-	persistent bool
-	close      func() error
-	kept       int
+	disk  disk
+	dir   string // "": in memory
+	close func() error
+	kept  int
 
 	mu     sync.Mutex
 	term   uint64
@@ -71,13 +71,13 @@ type Store struct {
 // process ends.
 func OpenStore(dir string) (*Store, error) {
 	if dir == "" {
-		return newStore(newMemoryDisk(), false, func() error { return nil })
+		return newStore(newMemoryDisk(), "", func() error { return nil })
 	}
 	d, err := openDisk(dir, generationsDir)
 	if err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
-	s, err := newStore(d, true, d.Close)
+	s, err := newStore(d, dir, d.Close)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("state directory %s: %w", dir, err), d.Close())
 	}
@@ -92,8 +92,8 @@ func memoryStore() *Store {
 	return s
 }
 
-func newStore(d disk, persistent bool, closer func() error) (*Store, error) {
-	s := &Store{disk: d, persistent: persistent, close: closer, kept: keptDefault}
+func newStore(d disk, dir string, closer func() error) (*Store, error) {
+	s := &Store{disk: d, dir: dir, close: closer, kept: keptDefault}
 	if err := s.scan(); err != nil {
 		return nil, err
 	}
@@ -106,8 +106,8 @@ func newStore(d disk, persistent bool, closer func() error) (*Store, error) {
 // Close unlocks the directory.
 func (s *Store) Close() error { return s.close() }
 
-// Persistent reports whether what is saved outlives the process.
-func (s *Store) Persistent() bool { return s.persistent }
+// Directory is where the store is; empty if it ends with the process.
+func (s *Store) Directory() string { return s.dir }
 
 // Faults returns the files that could not be used when the store was opened.
 func (s *Store) Faults() []StoreFault { return s.faults }

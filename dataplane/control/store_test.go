@@ -18,7 +18,7 @@ func body(n uint64) []byte { return bytes.Repeat([]byte{byte(n)}, 1000) }
 
 func mustStore(t *testing.T, d disk) *Store {
 	t.Helper()
-	s, err := newStore(d, true, func() error { return nil })
+	s, err := newStore(d, "crash", func() error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,8 +230,8 @@ func TestTermOutlivesCorruption(t *testing.T) {
 
 func TestMemoryStore(t *testing.T) {
 	s := memoryStore()
-	if s.Persistent() {
-		t.Error("says that it is persistent")
+	if s.Directory() != "" {
+		t.Error("says that it is in", s.Directory())
 	}
 	if err := errors.Join(s.SetTerm(2), s.Save(meta(1), body(1))); err != nil {
 		t.Fatal(err)
