@@ -1,0 +1,157 @@
+package ctl
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	controlv1 "github.com/headgate/headgate/gen/headgate/control/v1"
+
+	"github.com/headgate/headgate/dataplane/control"
+	"github.com/headgate/headgate/dataplane/snapshot"
+)
+
+// scriptNode is a node as a script sees it: the control API's own server, on a
+// data plane that carries no traffic.
+type scriptNode struct {
+	address string // where it is served
+	state   string // state directory
+
+	store   *control.Store // nil: it is stopped
+	applier *control.Applier
+	server  *control.Server
+	served  chan struct{} // closed when the server has ended
+}
+
+func (n *scriptNode) start(memory bool) error {
+	state := n.state
+	if memory {
+		state = ""
+	}
+	store, err := control.OpenStore(state)
+	if err != nil {
+		return err
+	}
+	listener, err := control.Listen(n.address, control.Auth{})
+	if err != nil {
+		return errors.Join(err, store.Close())
+	}
+	plane := &idlePlane{started: time.Now()}
+	n.store, n.served = store, make(chan struct{})
+	n.applier = control.NewApplier(control.ApplierOptions{
+		Node: plane, Store: store, Events: control.NewEventLog("gate-1", 0),
+	})
+	if _, err := n.applier.Restore(context.Background()); err != nil {
+		return err
+	}
+	n.server = control.NewServer(control.Options{Applier: n.applier, Node: plane})
+	go func() {
+		defer close(n.served)
+		_ = n.server.Serve(listener)
+	}()
+	return nil
+}
+
+func (n *scriptNode) stop() {
+	if n.store == nil {
+		return
+	}
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	n.server.Stop(now)
+	<-n.served
+	n.applier.Close()
+	_ = n.store.Close()
+	n.store = nil
+}
+
+// publish makes the node say that an endpoint has failed.
+func (n *scriptNode) publish(cause string) {
+	n.applier.Events().Publish(&controlv1.Event{Detail: &controlv1.Event_EndpointHealth{
+		EndpointHealth: &controlv1.EndpointHealthEvent{
+			Cluster: "users", Endpoint: "127.0.0.1:9001", Cause: cause,
+			From: controlv1.HealthState_HEALTH_STATE_HEALTHY, To: controlv1.HealthState_HEALTH_STATE_UNHEALTHY,
+			NextProbe: timestamppb.New(time.Now().Add(5 * time.Second)),
+		},
+	}})
+}
+
+// idlePlane accepts every snapshot that needs no port 9, and does nothing with
+// it. Its endpoints are healthy, but those on port 9003.
+type idlePlane struct {
+	started time.Time
+
+	mu   sync.Mutex
+	live *snapshot.Snapshot // nil: none
+}
+
+func (p *idlePlane) Prepare(_ context.Context, s *snapshot.Snapshot) (control.Prepared, error) {
+	for _, l := range s.Source.GetListeners() {
+		if strings.HasSuffix(l.GetAddress(), ":9") {
+			return nil, &control.FieldError{Path: "listeners[" + number(listenerIndex(s, l.GetName())) + "].address", Err: errors.New("address already in use")}
+		}
+	}
+	return &idlePrepared{plane: p, next: s}, nil
+}
+
+func listenerIndex(s *snapshot.Snapshot, name string) int {
+	for i, l := range s.Listeners {
+		if l.Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+type idlePrepared struct {
+	plane *idlePlane
+	next  *snapshot.Snapshot
+}
+
+func (p *idlePrepared) Commit(uint64) {
+	p.plane.mu.Lock()
+	defer p.plane.mu.Unlock()
+	p.plane.live = p.next
+}
+
+func (p *idlePrepared) Abort() {}
+
+func (p *idlePlane) Status() *controlv1.StatusResponse {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	answer := &controlv1.StatusResponse{Node: &controlv1.NodeStatus{
+		Node: "gate-1", SoftwareVersion: "v0.1.0", StartedTime: timestamppb.New(p.started), Connections: 3, RequestsInFlight: 1,
+	}}
+	if p.live == nil {
+		return answer
+	}
+	for _, l := range p.live.Source.GetListeners() {
+		answer.Listeners = append(answer.Listeners, &controlv1.ListenerStatus{
+			Name: l.GetName(), Addresses: []string{"127.0.0.1:8080"}, Connections: 3, Accepted: 40,
+		})
+	}
+	for _, c := range p.live.Clusters {
+		answer.Clusters = append(answer.Clusters, p.cluster(c))
+	}
+	return answer
+}
+
+func (p *idlePlane) cluster(c *snapshot.Cluster) *controlv1.ClusterStatus {
+	status := &controlv1.ClusterStatus{Name: c.Name, EndpointCount: uint32(len(c.Endpoints))}
+	for i := range c.Endpoints {
+		e := &controlv1.EndpointStatus{
+			Address: c.Endpoints[i].Address, Weight: uint32(c.Endpoints[i].Weight), Zone: c.Endpoints[i].Zone,
+			Health: controlv1.HealthState_HEALTH_STATE_HEALTHY, Since: timestamppb.New(p.started), Requests: 12,
+		}
+		if strings.HasSuffix(e.Address, ":9003") {
+			e.Health, e.LastCause = controlv1.HealthState_HEALTH_STATE_UNHEALTHY, "2 active probes failed: connection refused"
+			e.Failures = 2
+		}
+		status.Endpoints = append(status.Endpoints, e)
+	}
+	return status
+}
