@@ -263,24 +263,3 @@ func TestConcurrentExchanges(t *testing.T) {
 	wantLines(t, scrape(t, r), fmt.Sprintf(
 		`http_server_request_duration_seconds_count{http_request_method="GET",http_response_status_code="200",http_route="a"} %d`, workers*each))
 }
-
-// A series that is dropped between the making of a view and its use comes back.
-func TestDroppedBeforeUse(t *testing.T) {
-	r := newRecorder(t, Options{})
-	a := testSnapshot("v1", []string{"a"}, []string{"c"})
-	first, second := r.View(a), r.View(a)
-	third := r.View(testSnapshot("v3", nil, nil))
-	r.Use(third)
-	scrape(t, r)
-	scrape(t, r)
-	if !first.routes[0].dropped.Load() {
-		t.Fatal("nothing was dropped")
-	}
-	r.current.Store(&View{rec: r})
-	r.Use(second)
-	var x Exchange
-	serve(second, &x, a)
-	wantLines(t, scrape(t, r),
-		`http_server_request_duration_seconds_count{http_request_method="GET",http_response_status_code="200",http_route="a"} 1`,
-		`headgate_upstream_requests_total{headgate_cluster="c",headgate_endpoint="10.0.0.1:80"} 1`)
-}

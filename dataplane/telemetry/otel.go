@@ -80,7 +80,11 @@ func disabled() bool { return strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), 
 // connect builds the providers as the environment asks.
 func (r *Recorder) connect(ctx context.Context, o *Options) (err error) {
 	res, err := resourceOf(ctx, o)
-	if err != nil {
+	switch {
+	case errors.Is(err, resource.ErrPartialResource):
+		// The specification has it reported, and the bad variable ignored.
+		o.Logger.Warn("OpenTelemetry resource is incomplete", "error", err)
+	case err != nil:
 		return fmt.Errorf("OpenTelemetry resource: %w", err)
 	}
 	r.otel = providers{

@@ -19,51 +19,18 @@ const (
 
 // Use puts a view to use: its access log and ring are the ones written from now
 // on, and the names that it lacks are retired. The first Begin of a view does
-// it too; an older view than the one in use changes nothing.
+// it too; an older view than the one in use changes nothing. The names of a view
+// cannot have been dropped before: that takes a newer view in use.
 func (r *Recorder) Use(v *View) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.current.Load().generation >= v.generation {
 		return
 	}
-	if r.drops != v.drops {
-		r.revive(v)
-	}
 	r.ring.resize(v.recent, r.shards)
 	r.current.Store(v)
 	r.logs.use(v.log, v.logJSON)
 	r.enforceRetired()
-}
-
-// revive makes sure that the series of a view are exported, also if they were
-// dropped since the view was made. r.mu is held.
-func (r *Recorder) revive(v *View) {
-	for _, s := range v.routes {
-		if s.dropped.Load() && r.routes[s.name] == nil {
-			r.routes[s.name] = s
-			s.dropped.Store(false)
-		}
-		s.renew(v.generation)
-	}
-	for _, t := range v.clusters {
-		if s := t.series; s.dropped.Load() && r.clusters[s.name] == nil {
-			r.clusters[s.name] = s
-			s.dropped.Store(false)
-		}
-		t.series.renew(v.generation)
-		t.other.revive(t.series, v.generation)
-		for _, e := range t.list {
-			e.revive(t.series, v.generation)
-		}
-	}
-}
-
-func (e *endpointSeries) revive(s *clusterSeries, generation uint64) {
-	if e.dropped.Load() && s.endpoints[e.address] == nil {
-		s.endpoints[e.address] = e
-		e.dropped.Store(false)
-	}
-	e.renew(generation)
 }
 
 // renew marks the series as part of a generation.
@@ -127,7 +94,6 @@ func sweep[S lived](r *Recorder, series map[string]S, drop func(*life) bool) {
 	for name, s := range series {
 		if l := s.base(); r.retired(l) && drop(l) {
 			l.dropped.Store(true)
-			r.drops++
 			delete(series, name)
 		}
 	}

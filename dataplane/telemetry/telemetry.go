@@ -63,7 +63,6 @@ type Recorder struct {
 
 	mu       sync.Mutex
 	views    uint64 // made so far
-	drops    uint64 // series dropped so far
 	routes   map[string]*routeSeries
 	clusters map[string]*clusterSeries
 	gauges   []func(emit func(name string, value float64, labels ...Label))

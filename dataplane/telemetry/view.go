@@ -15,7 +15,6 @@ import (
 type View struct {
 	rec        *Recorder
 	generation uint64 // order of creation
-	drops      uint64 // Recorder.drops then
 	version    string
 	digest     string
 	routes     []*routeSeries
@@ -113,7 +112,7 @@ func (r *Recorder) View(s *snapshot.Snapshot) *View {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.views++
-	v.generation, v.drops = r.views, r.drops
+	v.generation = r.views
 	for i, route := range s.Routes {
 		v.routes[i] = r.route(route.Name)
 	}
