@@ -3,6 +3,7 @@ package snapshot
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	configv1 "github.com/headgate/headgate/gen/headgate/config/v1"
@@ -176,6 +177,7 @@ func (x *explainer) explain(limit int) *controlv1.Explanation {
 		return out
 	}
 	told := x.listener.Table.Explain(&x.request, x.path, x.source)
+	slices.SortStableFunc(told.Candidates, func(a, b route.Candidate) int { return matched(b) - matched(a) })
 	for _, c := range told.Candidates[:min(limit, len(told.Candidates))] {
 		out.Candidates = append(out.Candidates, x.candidate(c))
 	}
@@ -186,6 +188,14 @@ func (x *explainer) explain(limit int) *controlv1.Explanation {
 		out.Action = x.action(won, told.Winner.PrefixLen)
 	}
 	return out
+}
+
+// matched puts the candidates that match before the others.
+func matched(c route.Candidate) int {
+	if c.Verdict == route.Lost {
+		return 0
+	}
+	return 1
 }
 
 func matchIndex(i int) *uint32 {

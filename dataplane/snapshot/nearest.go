@@ -9,7 +9,7 @@ import (
 // Nearest is the name that a misspelt one was probably meant to be, or "": at
 // most a third of its letters differ. Ties go to the first in order.
 func Nearest(name string, names []string) string {
-	best, limit := "", len(name)/3+1
+	best, limit := "", max(1, len(name)/3)
 	for _, candidate := range names {
 		if d := distance(name, candidate, limit); d < limit || d == limit && best == "" {
 			best, limit = candidate, d
@@ -18,28 +18,31 @@ func Nearest(name string, names []string) string {
 	return best
 }
 
-// distance is the number of letters to insert, delete or replace that make a
-// into b, without regard to case (Levenshtein's); anything above limit is
-// limit+1.
+// distance is the number of letters to insert, delete, replace or swap with
+// their neighbour that make a into b, without regard to case (optimal string
+// alignment); anything above limit is limit+1.
 func distance(a, b string, limit int) int {
 	if len(a)-len(b) > limit || len(b)-len(a) > limit {
 		return limit + 1
 	}
 	a, b = strings.ToLower(a), strings.ToLower(b)
-	row := make([]int, len(b)+1)
+	above, row, below := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
+		below[0] = i + 1
 		for j := range len(b) {
-			cost := diagonal
+			cost := row[j]
 			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
+				cost = 1 + min(row[j], row[j+1], below[j])
 			}
-			diagonal, row[j+1] = row[j+1], cost
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				cost = min(cost, 1+above[j-1])
+			}
+			below[j+1] = cost
 		}
+		above, row, below = row, below, above
 	}
 	return min(row[len(b)], limit+1)
 }
