@@ -88,13 +88,13 @@ func (s *inspectService) Status(_ context.Context, m *controlv1.StatusRequest) (
 	if out.Node == nil {
 		out.Node = &controlv1.NodeStatus{}
 	}
-	s.applier.fillStatus(out.Node)
+	s.applier.FillStatus(out.Node)
 	page(out, m)
 	return out, nil
 }
 
-// fillStatus adds what the node does not know of itself.
-func (a *Applier) fillStatus(n *controlv1.NodeStatus) {
+// FillStatus adds what the node does not know of itself.
+func (a *Applier) FillStatus(n *controlv1.NodeStatus) {
 	n.Snapshot, _ = a.Active()
 	n.HighestTerm = a.Term()
 	n.Degradations, _ = a.Degradations()

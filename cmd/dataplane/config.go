@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/headgate/headgate/ctl/manifest"
+	"github.com/headgate/headgate/dataplane"
+	"github.com/headgate/headgate/dataplane/control"
+)
+
+// begin makes the first snapshot active: that of the file if there is one, else
+// the last one that ran here. A file that is refused does not keep the last one
+// from running.
+func begin(ctx context.Context, s *dataplane.Server, file string, logger *slog.Logger) error {
+	if file == "" {
+		found, err := s.Restore(ctx)
+		if err == nil && !found {
+			logger.Info("no snapshot yet: waiting for one on the control API")
+		}
+		return err
+	}
+	watcher, err := watch(file)
+	if err != nil {
+		return err
+	}
+	if err := applyFile(ctx, s, file); err != nil {
+		found, restoreErr := s.Restore(ctx)
+		if restoreErr != nil || !found {
+			return errors.Join(err, restoreErr, watcher.Close())
+		}
+		logger.Error("the manifest is refused; the last good snapshot runs", "error", err)
+	}
+	go follow(ctx, s, file, watcher, logger)
+	return nil
+}
+
+// applyFile reads a manifest and makes it active.
+func applyFile(ctx context.Context, s *dataplane.Server, file string) error {
+	m, faults := manifest.Read(file)
+	if len(faults) > 0 {
+		return faultsError(faults)
+	}
+	_, err := s.Apply(ctx, control.Request{Snapshot: m.Snapshot, AllowShrink: true, Writer: file, Source: "file"})
+	var refusal *control.Refusal
+	if errors.As(err, &refusal) && len(refusal.Violations) > 0 {
+		return faultsError(m.Faults(refusal.Violations))
+	}
+	return err
+}
+
+// faultsError is what is wrong with a manifest, a line for each fault.
+func faultsError(faults []manifest.Fault) error {
+	var lines []string
+	for _, f := range faults {
+		if !f.Warning {
+			lines = append(lines, f.Error())
+		}
+	}
+	return errors.New(strings.Join(lines, "\n"))
+}
+
+// watch watches the folder of a file: editors and config maps replace files
+// instead of writing into them.
+func watch(file string) (*fsnotify.Watcher, error) {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, err
+	}
+	if err := watcher.Add(filepath.Dir(file)); err != nil {
+		return nil, errors.Join(err, watcher.Close())
+	}
+	return watcher, nil
+}
+
+// settleTime is how long a file must be left alone before it is read: writers
+// make several changes at once.
+const settleTime = 100 * time.Millisecond
+
+// follow applies the file whenever it has changed. What is refused is logged,
+// and what ran before runs on.
+func follow(ctx context.Context, s *dataplane.Server, file string, watcher *fsnotify.Watcher, logger *slog.Logger) {
+	defer func() { _ = watcher.Close() }()
+	settled := time.NewTimer(time.Hour)
+	settled.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case err := <-watcher.Errors:
+			logger.Error("watching the manifest", "error", err)
+		case <-watcher.Events:
+			settled.Reset(settleTime)
+		case <-settled.C:
+			if err := applyFile(ctx, s, file); err != nil {
+				logger.Error("the manifest is refused", "error", err)
+			}
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"syscall"
+
+	"github.com/headgate/headgate/dataplane/control"
+	"github.com/headgate/headgate/dataplane/listener"
+	"github.com/headgate/headgate/dataplane/proxy"
+	"github.com/headgate/headgate/dataplane/snapshot"
+)
+
+// sockets are the listening sockets by what they are bound to. A socket stays
+// open for as long as a snapshot wants its address, whatever else changes. Its
+// slot is its number in all generations of the engine.
+type sockets struct {
+	engine *proxy.Engine
+	logger *slog.Logger
+	drains sync.WaitGroup
+
+	mu sync.Mutex
+	// guarded by mu
+	bound    map[string]*boundSocket
+	slots    []bool // taken
+	draining []*boundSocket
+}
+
+type boundSocket struct {
+	*listener.Listener
+	config *snapshot.Listener
+	slot   int
+	shown  bool // of the committed snapshot
+}
+
+func newSockets(engine *proxy.Engine, logger *slog.Logger) *sockets {
+	return &sockets{engine: engine, logger: logger, bound: map[string]*boundSocket{}}
+}
+
+// preparedSockets are the sockets of a snapshot that is not live yet.
+type preparedSockets struct {
+	listeners []*snapshot.Listener
+	slots     []int // by index in listeners
+	made      []*boundSocket
+}
+
+func key(l *snapshot.Listener) string { return l.Network + ":" + l.Address }
+
+// prepare binds what is not bound yet. The error names the fields at fault.
+func (s *sockets) prepare(listeners []*snapshot.Listener) (*preparedSockets, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := &preparedSockets{listeners: listeners, slots: make([]int, len(listeners))}
+	var faults []error
+	for i, l := range listeners {
+		b := s.bound[key(l)]
+		if b == nil {
+			sock, err := listener.Bind(l.Network, l.Address, s.logger)
+			if err != nil {
+				faults = append(faults, &control.FieldError{Path: fmt.Sprintf("listeners[%d].address", i), Err: err})
+				continue
+			}
+			b = &boundSocket{Listener: sock, config: l, slot: s.takeSlot()}
+			s.bound[key(l)] = b
+			p.made = append(p.made, b)
+		}
+		p.slots[i] = b.slot
+	}
+	if len(faults) > 0 {
+		s.undo(p)
+		return nil, errors.Join(faults...)
+	}
+	return p, nil
+}
+
+func (s *sockets) takeSlot() int {
+	for i, taken := range s.slots {
+		if !taken {
+			s.slots[i] = true
+			return i
+		}
+	}
+	s.slots = append(s.slots, true)
+	return len(s.slots) - 1
+}
+
+func (s *sockets) abort(p *preparedSockets) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.undo(p)
+}
+
+// undo closes what prepare made. The caller holds mu.
+func (s *sockets) undo(p *preparedSockets) {
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, b := range p.made {
+		delete(s.bound, b.Network()+":"+b.Address())
+		s.slots[b.slot] = false
+		b.Drain(over)
+	}
+}
+
+// commit accepts on the new sockets and drains those that are gone. The
+// generation that has them must be live already.
+func (s *sockets) commit(p *preparedSockets) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wanted := map[string]bool{}
+	for _, l := range p.listeners {
+		b := s.bound[key(l)]
+		wanted[key(l)] = true
+		b.config, b.shown = l, true
+		b.SetLimit(connectionLimit(l))
+	}
+	for _, b := range p.made {
+		b.Serve(s.opener(b.slot))
+	}
+	for k, b := range s.bound {
+		if !wanted[k] {
+			delete(s.bound, k)
+			s.retire(context.Background(), b)
+		}
+	}
+}
+
+func (s *sockets) opener(slot int) func(net.Conn, uint64) listener.Conn {
+	n := uint64(shards())
+	return func(c net.Conn, i uint64) listener.Conn {
+		return s.engine.NewConn(c, slot, int(i%n))
+	}
+}
+
+// retire drains a socket in the background and frees its slot when its last
+// connection is gone. The caller holds mu.
+func (s *sockets) retire(hurry context.Context, b *boundSocket) {
+	s.draining = append(s.draining, b)
+	s.drains.Go(func() {
+		ctx, cancel := context.WithTimeout(hurry, b.config.DrainTimeout)
+		defer cancel()
+		if cut := b.Drain(ctx); cut > 0 {
+			s.logger.Warn("connections were cut after the drain timeout", "listener", b.config.Name, "connections", cut)
+		}
+		s.free(b)
+	})
+}
+
+func (s *sockets) free(b *boundSocket) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slots[b.slot] = false
+	for i := range s.draining {
+		if s.draining[i] == b {
+			s.draining = append(s.draining[:i], s.draining[i+1:]...)
+			return
+		}
+	}
+}
+
+// drainAll drains every socket and waits until that is done, at the latest when
+// hurry ends.
+func (s *sockets) drainAll(hurry context.Context) {
+	s.mu.Lock()
+	for k, b := range s.bound {
+		delete(s.bound, k)
+		s.retire(hurry, b)
+	}
+	s.mu.Unlock()
+	s.drains.Wait()
+}
+
+// connectionLimit is how many connections a listener may have open.
+func connectionLimit(l *snapshot.Listener) int {
+	if l.MaxConnections > 0 {
+		return l.MaxConnections
+	}
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return 0
+	}
+	return int(min(files.Cur/2, 1<<30))
+}
