@@ -62,7 +62,7 @@ func serveWith(t *testing.T, auth control.Auth) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plane := &idlePlane{started: time.Now()}
+	plane := new(idlePlane)
 	applier := control.NewApplier(control.ApplierOptions{Node: plane})
 	server := control.NewServer(control.Options{Applier: applier, Node: plane, Auth: auth})
 	served := make(chan struct{})

@@ -30,6 +30,7 @@ type CLI struct {
 	stdout io.Writer
 	stderr io.Writer
 	now    func() time.Time
+	traces traces // set before a verb runs
 
 	flags globals // owned by cobra until a verb runs, read only afterwards
 }
@@ -50,11 +51,14 @@ type globals struct {
 // is under way is given up.
 func Main(ctx context.Context, args, env []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	c := &CLI{env: environ(env), stdin: stdin, stdout: stdout, stderr: stderr, now: time.Now}
-	root := New(c)
-	root.SetArgs(args)
+	return c.main(ctx, args)
+}
 
+func (c *CLI) main(ctx context.Context, args []string) int {
 	ctx, flush := c.startTracing(ctx)
 	defer flush()
+	root := New(c)
+	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitDone

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -30,7 +29,7 @@ func (c *CLI) dial() (*grpc.ClientConn, destination, error) {
 	if err != nil {
 		return nil, d, err
 	}
-	options, err := dialOptions(d)
+	options, err := c.dialOptions(d)
 	if err != nil {
 		return nil, d, err
 	}
@@ -58,14 +57,14 @@ func grpcTarget(address string) string {
 	return "passthrough:///" + address
 }
 
-func dialOptions(d destination) ([]grpc.DialOption, error) {
+func (c *CLI) dialOptions(d destination) ([]grpc.DialOption, error) {
 	transport, secure, err := transportCredentials(d)
 	if err != nil {
 		return nil, err
 	}
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(transport),
-		grpc.WithStatsHandler(otelgrpc.NewClientHandler()),
+		grpc.WithStatsHandler(c.traces.handler()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes), grpc.MaxCallSendMsgSize(maxMessageBytes)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 		grpc.WithUserAgent("headgate-ctl/" + buildVersion()),

@@ -2,6 +2,7 @@ package ctl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -14,9 +15,8 @@ import (
 	"github.com/headgate/headgate/dataplane/snapshot"
 )
 
-// Exit codes of diff.
+// Exit codes of diff, besides 0 for no difference.
 const (
-	exitSame      = 0
 	exitDifferent = 1
 	exitNoDiff    = 2
 )
@@ -46,10 +46,10 @@ var errDifferent = &codedError{code: exitDifferent}
 
 // diffCode gives failures the code that tells them from differences.
 func diffCode(err error) error {
-	switch err {
-	case nil, errDifferent:
+	switch {
+	case err == nil, errors.Is(err, errDifferent):
 		return err
-	case errSaid:
+	case errors.Is(err, errSaid):
 		return &codedError{code: exitNoDiff}
 	}
 	return &codedError{code: exitNoDiff, err: err}
@@ -72,25 +72,29 @@ func (c *CLI) diff(ctx context.Context, files []string) error {
 	if err != nil {
 		return failedCall(k.where, err)
 	}
-	same := info.GetDigest() == r.compiled.Digest
 	found := snapshot.Diff(active, snapshot.Redact(r.Snapshot))
-	if c.structured() {
-		err = c.writeMessage(found)
-	} else {
-		shown := &changes{out: c.stdout, colour: c.colour(c.stdout)}
-		shown.compare(active, r.Snapshot)
-		shown.write(found)
-	}
-	switch {
-	case err != nil:
+	if err := c.writeChanges(found, active, r.Snapshot); err != nil {
 		return err
-	case same:
+	}
+	if info.GetDigest() == r.compiled.Digest {
 		return nil
-	case found.GetAddedCount()+found.GetChangedCount()+found.GetRemovedCount() == 0:
+	}
+	if found.GetAddedCount()+found.GetChangedCount()+found.GetRemovedCount() == 0 {
 		c.say("Secrets differ; they are not shown.")
 	}
 	c.say("%s", summary(info.GetDigest(), r.compiled.Digest))
 	return errDifferent
+}
+
+// writeChanges shows a difference in the form that was asked for.
+func (c *CLI) writeChanges(found *controlv1.Diff, before, after *configv1.Snapshot) error {
+	if c.structured() {
+		return c.writeMessage(found)
+	}
+	shown := &changes{out: c.stdout, colour: c.colour(c.stdout)}
+	shown.compare(before, after)
+	shown.write(found)
+	return nil
 }
 
 func summary(active, candidate string) string {

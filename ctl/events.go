@@ -104,15 +104,16 @@ type watch struct {
 	broken func(err error, next uint64, wait time.Duration)
 
 	ask   *controlv1.WatchRequest // changed to resume
-	alive bool                    // the target has answered once
+	alive bool                    // the target was there once
 	retry backoff
 }
 
 // run reads until the stream ends as it should, the target refuses, or ctx
-// ends. A target that has never answered is not waited for.
+// ends. A target that was never there is not waited for.
 func (w *watch) run(ctx context.Context) error {
 	for {
 		err := w.read(ctx)
+		w.alive = w.alive || !neverReached(err)
 		switch {
 		case err == nil:
 			return nil
@@ -159,9 +160,6 @@ func (w *watch) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := stream.Header(); err == nil {
-		w.alive = true
-	}
 	for {
 		answer, err := stream.Recv()
 		if errors.Is(err, io.EOF) && !w.ask.GetFollow() {
@@ -173,7 +171,6 @@ func (w *watch) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		w.alive = true
 		w.retry.reset()
 		if err := w.show(answer.GetEvent()); err != nil {
 			return &showError{err}

@@ -89,6 +89,13 @@ func unanswered(message string) bool {
 	return strings.Contains(message, "connection refused") || strings.Contains(message, "no such file or directory")
 }
 
+// neverReached reports whether err is that of a connection that could not be
+// made, and not of one that broke.
+func neverReached(err error) bool {
+	s := status.Convert(err)
+	return s.Code() == codes.Unavailable && (unanswered(s.Message()) || unreached(s.Message()) != "")
+}
+
 // unreached is why no connection could be made, without the layers of grpc
 // around it; "" if there was one.
 func unreached(message string) string {

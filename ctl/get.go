@@ -44,6 +44,9 @@ never come back out.`,
 			if err != nil {
 				return err
 			}
+			if generation != 0 && (view == "endpoints" || view == "revisions") {
+				return usagef(cmd, "--generation picks a snapshot; %s have none", view)
+			}
 			ctx, cancel := c.withTimeout(cmd.Context())
 			defer cancel()
 			return c.get(ctx, view, names, generation)

@@ -142,7 +142,7 @@ func generationOf(cmd *cobra.Command, args []string) (uint64, error) {
 }
 
 func (c *CLI) rollback(ctx context.Context, generation uint64, o *conditions) (err error) {
-	ctx, span := startSpan(ctx, "rollback")
+	ctx, span := c.startSpan(ctx, "rollback")
 	defer func() { endSpan(span, err) }()
 	ctx, cancel := c.withTimeout(ctx)
 	defer cancel()

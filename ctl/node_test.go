@@ -15,6 +15,9 @@ import (
 	"github.com/headgate/headgate/dataplane/snapshot"
 )
 
+// nodeStarted is when every node of these tests says that it was started.
+var nodeStarted = time.Date(2020, time.January, 2, 3, 0, 0, 0, time.UTC)
+
 // scriptNode is a node as a script sees it: the control API's own server, on a
 // data plane that carries no traffic.
 type scriptNode struct {
@@ -40,7 +43,7 @@ func (n *scriptNode) start(memory bool) error {
 	if err != nil {
 		return errors.Join(err, store.Close())
 	}
-	plane := &idlePlane{started: time.Now()}
+	plane := new(idlePlane)
 	n.store, n.served = store, make(chan struct{})
 	n.applier = control.NewApplier(control.ApplierOptions{
 		Node: plane, Store: store, Events: control.NewEventLog("gate-1", 0),
@@ -83,8 +86,6 @@ func (n *scriptNode) publish(cause string) {
 // idlePlane accepts every snapshot that needs no port 9, and does nothing with
 // it. Its endpoints are healthy, but those on port 9003.
 type idlePlane struct {
-	started time.Time
-
 	mu   sync.Mutex
 	live *snapshot.Snapshot // nil: none
 }
@@ -124,7 +125,7 @@ func (p *idlePlane) Status() *controlv1.StatusResponse {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	answer := &controlv1.StatusResponse{Node: &controlv1.NodeStatus{
-		Node: "gate-1", SoftwareVersion: "v0.1.0", StartedTime: timestamppb.New(p.started), Connections: 3, RequestsInFlight: 1,
+		Node: "gate-1", SoftwareVersion: "v0.1.0", StartedTime: timestamppb.New(nodeStarted), Connections: 3, RequestsInFlight: 1,
 	}}
 	if p.live == nil {
 		return answer
@@ -135,17 +136,17 @@ func (p *idlePlane) Status() *controlv1.StatusResponse {
 		})
 	}
 	for _, c := range p.live.Clusters {
-		answer.Clusters = append(answer.Clusters, p.cluster(c))
+		answer.Clusters = append(answer.Clusters, clusterStatus(c))
 	}
 	return answer
 }
 
-func (p *idlePlane) cluster(c *snapshot.Cluster) *controlv1.ClusterStatus {
+func clusterStatus(c *snapshot.Cluster) *controlv1.ClusterStatus {
 	status := &controlv1.ClusterStatus{Name: c.Name, EndpointCount: uint32(len(c.Endpoints))}
 	for i := range c.Endpoints {
 		e := &controlv1.EndpointStatus{
 			Address: c.Endpoints[i].Address, Weight: uint32(c.Endpoints[i].Weight), Zone: c.Endpoints[i].Zone,
-			Health: controlv1.HealthState_HEALTH_STATE_HEALTHY, Since: timestamppb.New(p.started), Requests: 12,
+			Health: controlv1.HealthState_HEALTH_STATE_HEALTHY, Since: timestamppb.New(nodeStarted), Requests: 12,
 		}
 		if strings.HasSuffix(e.Address, ":9003") {
 			e.Health, e.LastCause = controlv1.HealthState_HEALTH_STATE_UNHEALTHY, "2 active probes failed: connection refused"

@@ -18,7 +18,7 @@ import (
 
 // Bounds on pushing again after the stream broke.
 const (
-	maxPushes    = 5
+	maxPushes    = 8
 	farewellTime = time.Second // for the node to end its side of the stream
 )
 
@@ -35,50 +35,37 @@ type push struct {
 	retrying  func(err error, wait time.Duration)
 
 	// What the node said.
+	met       bool                    // it has said what is active
 	before    *controlv1.SnapshotInfo // active at first; nil: nothing was
 	validated *controlv1.StateUpdate
 	last      *controlv1.StateUpdate
 }
 
-// brokenPush wraps what broke the stream after it was open. The same
-// snapshot may be pushed again: a node applies it once.
-type brokenPush struct{ err error }
-
-func (e *brokenPush) Error() string { return e.err.Error() }
-func (e *brokenPush) Unwrap() error { return e.err }
-
 // pushSnapshot pushes until the snapshot has reached a final state, which is
-// in p.last. It pushes again when the stream breaks.
+// in p.last. When the stream breaks after the node has answered once, it pushes
+// again: a node applies the same snapshot once.
 func (k *client) pushSnapshot(ctx context.Context, p *push) error {
 	var retry backoff
 	for attempt := 1; ; attempt++ {
 		err := k.pushOnce(ctx, p)
-		var broken *brokenPush
-		if !errors.As(err, &broken) || status.Code(broken.err) != codes.Unavailable || attempt == maxPushes {
+		if err == nil || !p.met || status.Code(err) != codes.Unavailable || attempt == maxPushes {
 			return failedPush(k.where, err)
 		}
 		wait := retry.next()
-		p.retrying(failedCall(k.where, broken.err), wait)
+		p.retrying(failedCall(k.where, err), wait)
 		if err := pause(ctx, wait); err != nil {
 			return failedCall(k.where, err)
 		}
 	}
 }
 
-// failedPush keeps errors of this program apart from those of the call.
+// failedPush keeps what this program refuses apart from what failed.
 func failedPush(d destination, err error) error {
-	var usage *refusedPush
-	if err == nil || errors.As(err, &usage) {
+	var refused *refusedPush
+	if errors.As(err, &refused) {
 		return err
 	}
-	var broken *brokenPush
-	if errors.As(err, &broken) {
-		err = broken.err
-	}
-	if _, ok := status.FromError(err); ok || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return failedCall(d, err)
-	}
-	return err
+	return failedCall(d, err)
 }
 
 // refusedPush is a push that this program gave up before it began.
@@ -132,8 +119,8 @@ func (p *push) meet(current *controlv1.CurrentState) error {
 		return &refusedPush{"the node did not say what is active; is it a control API of this version?"}
 	}
 	active := current.GetActive()
-	if p.before == nil {
-		p.before = active
+	if !p.met {
+		p.met, p.before = true, active
 	}
 	if active.GetDigest() == p.digest {
 		p.options.BaseDigest = "" // a push that broke has done it
@@ -199,7 +186,7 @@ func (p *push) follow(stream pushStream) error {
 			err = status.Error(codes.Unavailable, "the node ended the stream before it said what became of the snapshot")
 		}
 		if err != nil {
-			return &brokenPush{err}
+			return err
 		}
 		update := answer.GetUpdate()
 		if update == nil || update.GetState() == controlv1.SnapshotState_SNAPSHOT_STATE_DEGRADED {

@@ -40,6 +40,10 @@ func TestEventsResume(t *testing.T) {
 	}
 	f := &fakeNode{}
 	f.watches = append(f.watches,
+		func(ask *controlv1.WatchRequest, _ watchServer) error {
+			note(ask)
+			return status.Error(codes.Unavailable, "the node stops before anything happened")
+		},
 		func(ask *controlv1.WatchRequest, stream watchServer) error {
 			note(ask)
 			_ = stream.Send(storeEvent(1, "first", "one"))
@@ -74,7 +78,7 @@ func TestEventsResume(t *testing.T) {
 	if code != 0 {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
-	if got, want := strings.Join(asked, ", "), "0 , 3 first, 4 first, 8 first"; got != want {
+	if got, want := strings.Join(asked, ", "), "0 , 0 , 3 first, 4 first, 8 first"; got != want {
 		t.Errorf("asked from %s, want %s", got, want)
 	}
 	for _, want := range []string{"one", "two", "three", "events 4 to 7 are missing", "events are missing here", "another life"} {
@@ -82,8 +86,8 @@ func TestEventsResume(t *testing.T) {
 			t.Errorf("%q is shown %d times in\n%s", want, n, stdout)
 		}
 	}
-	if n := strings.Count(stderr.String(), "resuming from event"); n != 3 {
-		t.Errorf("resumed %d times, want 3:\n%s", n, stderr)
+	if n := strings.Count(stderr.String(), "resuming from event"); n != 4 {
+		t.Errorf("resumed %d times, want 4:\n%s", n, stderr)
 	}
 }
 

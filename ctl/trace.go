@@ -6,14 +6,17 @@ import (
 	"time"
 
 	"go.opentelemetry.io/contrib/exporters/autoexport"
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"go.opentelemetry.io/contrib/propagators/autoprop"
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/stdout/stdouttrace"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+	"google.golang.org/grpc/stats"
 )
 
 // flushTime bounds how long the program's end waits for spans to leave.
@@ -22,13 +25,18 @@ const flushTime = 2 * time.Second
 // tracerName is the instrumentation scope of this package's spans.
 const tracerName = "github.com/headgate/headgate/ctl"
 
+// traces is where spans go, and how their context goes to the node.
+type traces struct {
+	provider   trace.TracerProvider
+	propagator propagation.TextMapPropagator
+}
+
 // startTracing sends spans where the OTEL_ variables say, and nowhere if they
 // name no exporter. A parent in TRACEPARENT is continued either way. flush
 // sends what is left.
 func (c *CLI) startTracing(ctx context.Context) (traced context.Context, flush func()) {
-	propagator := autoprop.NewTextMapPropagator()
-	otel.SetTextMapPropagator(propagator)
-	ctx = propagator.Extract(ctx, propagation.MapCarrier{
+	c.traces = traces{provider: noop.NewTracerProvider(), propagator: autoprop.NewTextMapPropagator()}
+	ctx = c.traces.propagator.Extract(ctx, propagation.MapCarrier{
 		"traceparent": c.env.get("TRACEPARENT"), "tracestate": c.env.get("TRACESTATE"),
 	})
 	if !c.exports() {
@@ -40,7 +48,7 @@ func (c *CLI) startTracing(ctx context.Context) (traced context.Context, flush f
 		return ctx, func() {}
 	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(traceResource(ctx)))
-	otel.SetTracerProvider(provider)
+	c.traces.provider = provider
 	return ctx, func() {
 		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 		defer cancel()
@@ -83,8 +91,8 @@ func traceResource(ctx context.Context) *resource.Resource {
 }
 
 // startSpan begins the span of a verb, the parent of its calls.
-func startSpan(ctx context.Context, verb string) (context.Context, trace.Span) {
-	return otel.Tracer(tracerName).Start(ctx, "ctl "+verb)
+func (c *CLI) startSpan(ctx context.Context, verb string) (context.Context, trace.Span) {
+	return c.traces.provider.Tracer(tracerName).Start(ctx, "ctl "+verb)
 }
 
 // endSpan ends the span of a verb, which failed if err is not nil.
@@ -93,4 +101,11 @@ func endSpan(span trace.Span, err error) {
 		span.SetStatus(codes.Error, err.Error())
 	}
 	span.End()
+}
+
+// handler makes the spans of calls. There are no metrics: the program ends
+// before anyone could read them.
+func (t traces) handler() stats.Handler {
+	return otelgrpc.NewClientHandler(otelgrpc.WithTracerProvider(t.provider),
+		otelgrpc.WithPropagators(t.propagator), otelgrpc.WithMeterProvider(metricnoop.NewMeterProvider()))
 }
