@@ -99,8 +99,8 @@ func floorOf(path string) int {
 
 // room is a package of the module; paths of the module lack its name.
 type room struct {
-	ImportPath string
-	Imports    []string
+	ImportPath string   `json:"ImportPath"`
+	Imports    []string `json:"Imports"`
 }
 
 // rooms lists the module's packages with what they import, tests left out.

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -30,7 +31,7 @@ func main() {
 	flag.Parse()
 	list, err := chosen(*only)
 	if err == nil && (flag.NArg() > 0 || p.rounds < 1 || p.slice <= 0) {
-		err = fmt.Errorf("no arguments, one round or more, and a slice longer than nothing")
+		err = errors.New("no arguments, one round or more, and a slice longer than nothing")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

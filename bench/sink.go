@@ -30,7 +30,7 @@ func startSink() (*sink, error) {
 		w.Header().Set("Content-Type", "application/x-protobuf")
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	go server.Serve(listener) // ends with the program
+	go func() { _ = server.Serve(listener) }() // ends with the program
 	return s, nil
 }
 

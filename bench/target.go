@@ -185,10 +185,10 @@ func (r *running) stop() {
 	// An error means that it has ended already.
 	_ = r.process.Process.Signal(syscall.SIGTERM)
 	select {
-	case <-r.ended:
+	case _ = <-r.ended: // however it ended
 	case <-time.After(3 * time.Second):
 		_ = r.process.Process.Kill()
-		<-r.ended
+		_ = <-r.ended
 	}
 }
 

@@ -18,7 +18,7 @@ const (
 )
 
 var classes = func() (table [256]uint8) {
-	for c := 0; c < 256; c++ {
+	for c := range 256 {
 		if c >= 0x20 && c != 0x7f || c == '\t' {
 			table[c] |= classReason
 		}

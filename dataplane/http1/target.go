@@ -96,7 +96,7 @@ func (t *target) parseAuthority(req *message.Request) *Error {
 
 // parseAbsolute reads "http://" or "https://", an authority, and the path.
 func (t *target) parseAbsolute(req *message.Request) *Error {
-	scheme := 0
+	var scheme int
 	switch {
 	case hasPrefixFold(req.Path, "http://"):
 		scheme = len("http://")

@@ -132,7 +132,7 @@ func TestNormalizePathIsIdempotent(t *testing.T) {
 		if once[0] != '/' || merge && strings.Contains(string(once), "//") {
 			t.Fatalf("%q gives %q", in, once)
 		}
-		for _, segment := range strings.Split(string(once), "/") {
+		for segment := range strings.SplitSeq(string(once), "/") {
 			if segment == "." || segment == ".." {
 				t.Fatalf("%q gives %q, with a dot segment", in, once)
 			}

@@ -56,7 +56,7 @@ func (p *pair) key() []int {
 	}
 	elements := 0
 	if p.m.Path.Kind == PathPrefix {
-		for _, e := range strings.Split(p.m.Path.Value, "/") {
+		for e := range strings.SplitSeq(p.m.Path.Value, "/") {
 			if e != "" {
 				elements++
 			}

@@ -156,7 +156,7 @@ func (s *methodSet) has(req *message.Request) bool {
 	if req.Method != message.MethodNone && req.Method != message.MethodOther {
 		return s.known&(1<<req.Method) != 0
 	}
-	for _, name := range s.names {
+	for _, name := range s.names { //nolint:modernize // a comparison converts without allocating, a call may not
 		if string(req.MethodName) == name {
 			return true
 		}

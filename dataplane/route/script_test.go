@@ -179,7 +179,7 @@ func newRoutes(t *testing.T, lines []string) []Route {
 //	prefix=/v1 methods=GET,HEAD header:x-canary=1 header:x-id~^[0-9]+$ query:debug source=10.0.0.0/8
 func newMatch(t *testing.T, line string) Match {
 	var m Match
-	for _, word := range strings.Fields(line) {
+	for word := range strings.FieldsSeq(line) {
 		key, value, _ := strings.Cut(word, "=")
 		switch {
 		case key == "exact":
@@ -191,7 +191,7 @@ func newMatch(t *testing.T, line string) Match {
 		case key == "methods":
 			m.Methods = strings.Split(value, ",")
 		case key == "source":
-			for _, p := range strings.Split(value, ",") {
+			for p := range strings.SplitSeq(value, ",") {
 				prefix, _ := netip.ParsePrefix(p)
 				m.Sources = append(m.Sources, prefix)
 			}

@@ -71,7 +71,7 @@ func newHandler(name string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		fmt.Fprintf(w, "%s %s %s\n", name, r.Method, r.URL.RequestURI())
+		fmt.Fprintf(w, "%s %s %s\n", name, r.Method, r.URL.RequestURI()) //nolint:gosec // it is plain text
 	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(int(health.Load()))
