@@ -47,6 +47,8 @@ type Request struct {
 	// Observe is told of each state in order, by the goroutine that called
 	// Apply; may be nil. It must not keep or change the update.
 	Observe func(*controlv1.StateUpdate)
+
+	patched bool // Snapshot was made of the messages of the active one and a few others
 }
 
 // Result is what became active.
@@ -63,7 +65,7 @@ type activation struct {
 	snapshot *snapshot.Snapshot
 }
 
-// identity, compiled and source are those of nothing if a is nil.
+// identity and compiled are nil if a is nil.
 func (a *activation) identity() *controlv1.SnapshotInfo {
 	if a == nil {
 		return nil
@@ -76,13 +78,6 @@ func (a *activation) compiled() *snapshot.Snapshot {
 		return nil
 	}
 	return a.snapshot
-}
-
-func (a *activation) source() *configv1.Snapshot {
-	if a == nil {
-		return &configv1.Snapshot{}
-	}
-	return a.snapshot.Source
 }
 
 // Applier decides what is active. It is safe for use by several goroutines.

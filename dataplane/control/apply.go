@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"go.opentelemetry.io/otel/attribute"
-	otelcodes "go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
 	controlv1 "github.com/headgate/headgate/gen/headgate/control/v1"
@@ -22,12 +21,11 @@ func (a *Applier) Apply(ctx context.Context, r Request) (*Result, error) {
 		attribute.String("headgate.source", r.Source),
 		attribute.Int64("headgate.term", int64(r.Term)),
 	))
-	defer span.End()
 	j := &job{request: r, done: make(chan struct{})}
 	a.state(j, controlv1.SnapshotState_SNAPSHOT_STATE_RECEIVED, nil)
 	result, err := a.apply(ctx, j)
+	defer func() { endSpan(span, err) }()
 	if err != nil {
-		span.SetStatus(otelcodes.Error, err.Error())
 		return nil, err
 	}
 	span.SetAttributes(
@@ -92,7 +90,11 @@ func (a *Applier) compile(ctx context.Context, j *job) error {
 	if j.request.Version != "" {
 		j.request.Snapshot.Version = j.request.Version
 	}
-	next, violations := snapshot.CompileFrom(a.current().compiled(), j.request.Snapshot)
+	compile := snapshot.CompileFrom
+	if j.request.patched {
+		compile = snapshot.CompilePatched
+	}
+	next, violations := compile(a.current().compiled(), j.request.Snapshot)
 	if next == nil {
 		j.violations = violations
 		return invalid(violations)

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	configv1 "github.com/headgate/headgate/gen/headgate/config/v1"
 	controlv1 "github.com/headgate/headgate/gen/headgate/control/v1"
 
 	"github.com/headgate/headgate/dataplane/snapshot"
@@ -56,7 +57,7 @@ func (j *job) compareWith(active *activation) {
 		return
 	}
 	j.compared, j.against = true, active
-	j.diff = snapshot.Diff(active.source(), j.next.Source)
+	j.diff = j.next.DiffFrom(active.compiled())
 	j.shrink = ""
 	if shrinks, how := snapshot.Shrinks(active.compiled(), j.next); shrinks {
 		j.shrink = how
@@ -113,6 +114,7 @@ func (a *Applier) run(j *job) {
 
 // activate is run without its bookkeeping.
 func (a *Applier) activate(j *job) (*activation, error) {
+	encoded := a.encode(j.next.Source)
 	prepared, err := a.prepare(j)
 	if err != nil {
 		return nil, err
@@ -127,7 +129,7 @@ func (a *Applier) activate(j *job) (*activation, error) {
 		prepared.Abort()
 		return nil, refusal
 	}
-	meta, err := a.persist(j)
+	meta, err := a.persist(j, encoded)
 	if err != nil {
 		prepared.Abort()
 		return nil, err
@@ -169,11 +171,27 @@ func (a *Applier) prepare(j *job) (p Prepared, err error) {
 	return nil, nodeRefused(err)
 }
 
+// encode begins to encode a configuration, which takes a while for a large one,
+// and returns what waits for the result.
+func (a *Applier) encode(m *configv1.Snapshot) func() ([]byte, error) {
+	var body []byte
+	var err error
+	done := make(chan struct{})
+	a.running.Go(func() {
+		defer close(done)
+		body, err = proto.Marshal(m)
+	})
+	return func() ([]byte, error) {
+		<-done
+		return body, err
+	}
+}
+
 // persist makes the next generation durable.
-func (a *Applier) persist(j *job) (meta Meta, err error) {
+func (a *Applier) persist(j *job, encoded func() ([]byte, error)) (meta Meta, err error) {
 	_, span := a.tracer.Start(j.ctx, "headgate.persist")
 	defer func() { endSpan(span, err) }()
-	body, err := proto.Marshal(j.next.Source)
+	body, err := encoded()
 	if err != nil {
 		return meta, storeFailed(err)
 	}
@@ -221,9 +239,18 @@ func (a *Applier) conclude(j *job, result *Result, err error) {
 	j.cancel(cause)
 }
 
+// brief is an error without its violations, of which there may be many.
+func brief(err error) string {
+	var refusal *Refusal
+	if errors.As(err, &refusal) {
+		return refusal.Text
+	}
+	return err.Error()
+}
+
 func endSpan(span trace.Span, err error) {
 	if err != nil {
-		span.SetStatus(otelcodes.Error, err.Error())
+		span.SetStatus(otelcodes.Error, brief(err))
 	}
 	span.End()
 }

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 
@@ -15,7 +16,12 @@ import (
 	"github.com/headgate/headgate/dataplane/snapshot"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(saverDir); dir != "" {
+		runSaver(dir)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // fakeNode carries out nothing and remembers everything. A hold stops Prepare
 // until the test lets it go on.

@@ -163,6 +163,7 @@ func (p *pushStream) commit(c *controlv1.PushCommit) error {
 	}
 	r := request(begin.GetOptions(), p.writer)
 	r.Snapshot, r.Version, r.ExpectedDigest, r.Source = snapshot, begin.Version, c.ExpectedDigest, "push"
+	r.patched = begin.Patch
 	return p.hand(r, begin.PlanOnly)
 }
 

@@ -33,13 +33,13 @@ func (a *Applier) Restore(ctx context.Context) (*controlv1.SnapshotInfo, error) 
 		err = fmt.Errorf("generation %d: %w", meta.Generation, err)
 		return nil, err
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.events.setVersion(next.Version)
 	prepared.Commit(meta.Generation)
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.active = &activation{info: meta.info(), snapshot: next}
 	a.machine.active = next.Digest
-	u := activeUpdate(&Result{Info: a.active.info, Diff: snapshot.Diff(&configv1.Snapshot{}, next.Source)})
+	u := activeUpdate(&Result{Info: a.active.info, Diff: next.DiffFrom(nil)})
 	a.publish(u)
 	a.logState(u)
 	return a.active.info, nil

@@ -144,6 +144,9 @@ func (s *Store) Get(generation uint64) (Meta, []byte, error) {
 		return Meta{}, nil, fmt.Errorf("generation %d: %w", generation, ErrNoGeneration)
 	}
 	meta, body, _, err := s.read(generation)
+	if errors.Is(err, fs.ErrNotExist) { // it has aged out just now
+		err = fmt.Errorf("generation %d: %w", generation, ErrNoGeneration)
+	}
 	return meta, body, err
 }
 
