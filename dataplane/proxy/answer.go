@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"runtime"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -29,6 +28,7 @@ type answer struct {
 // refuse answers with an error. The body says why in one line, in JSON if the
 // client prefers that.
 func (x *exchange) refuse(status int, reason, detail string) {
+	x.begin()
 	x.facts.Reason, x.facts.Detail = reason, detail
 	a := answer{status: status, reason: reason, detail: detail, contentType: "text/plain; charset=utf-8"}
 	if wantsJSON(x.req.Fields.Get(message.Accept)) {
@@ -59,16 +59,29 @@ func (x *exchange) refuseHead(err error) {
 	x.refuse(status, reasonRequest, detail)
 }
 
+// refuseConnect refuses to be a tunnel. What follows the head may be meant for
+// its other end and is no request.
+func (x *exchange) refuseConnect() {
+	x.keep, x.lingers = false, true
+	x.refuse(405, reasonRequest, "CONNECT is not served here")
+}
+
 // headEnded is called when the rest of a head did not come.
 func (x *exchange) headEnded(err error) {
 	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, os.ErrDeadlineExceeded) && !onlyNewlines(x.conn.sock.Buffered()):
+		x.lingers = true
 		x.refuse(408, reasonClientSlow, "the request head did not come in time")
 	case errors.Is(err, socket.ErrFull):
 		x.lingers = true
 		x.refuse(431, reasonRequest, "the request head is too large")
-	case errors.Is(err, io.EOF) || errors.Is(err, socket.ErrInterrupted):
 	}
+}
+
+// onlyNewlines reports whether no request was begun: some clients send an empty
+// line after a body (RFC 9112 section 2.2).
+func onlyNewlines(b []byte) bool {
+	return len(bytes.Trim(b, "\r\n")) == 0
 }
 
 func (x *exchange) respond(r *snapshot.Respond) {
@@ -83,13 +96,13 @@ func (x *exchange) redirect(r *snapshot.Redirect) {
 // say sends an answer of our own. A body that streams is not read, so the
 // connection ends after it.
 func (x *exchange) say(a *answer) {
+	x.begin()
 	x.facts.Status, x.facts.HeadAt = a.status, socket.Now()
 	if x.body.streams && !x.body.ended {
 		x.keep, x.lingers = false, true
 	}
 	x.keep = x.keep && !x.conn.drain.Load()
 	x.out = x.appendAnswer(x.out[:0], a)
-	x.answered = true
 	if x.req.Method != message.MethodHead && len(a.body) > 0 {
 		x.out = append(x.out, a.body...)
 		x.relayed = int64(len(a.body))
@@ -113,6 +126,9 @@ func (x *exchange) appendAnswer(dst []byte, a *answer) []byte {
 	if a.contentType != "" && len(a.body) > 0 && !x.ownsContentType() {
 		dst = appendField(dst, "Content-Type", a.contentType)
 	}
+	if a.status == 405 && a.reason != "" {
+		dst = appendField(dst, "Allow", "GET, HEAD, POST, PUT, DELETE, OPTIONS, TRACE, PATCH")
+	}
 	if a.reason != "" {
 		dst = x.appendProxyStatus(dst, a)
 	}
@@ -129,7 +145,7 @@ func (x *exchange) appendAnswer(dst []byte, a *answer) []byte {
 
 // ownsContentType reports whether the route sets the type itself.
 func (x *exchange) ownsContentType() bool {
-	return x.route != nil && x.route.response.drops(&message.Field{ID: message.ContentType})
+	return x.route != nil && x.route.response.dropsID(message.ContentType)
 }
 
 // appendProxyStatus writes Proxy-Status (RFC 9209).
@@ -193,5 +209,3 @@ var date atomic.Pointer[dateText]
 
 // ended reports whether a read found the orderly end of a stream.
 func ended(err error) bool { return errors.Is(err, io.EOF) }
-
-func pause() { runtime.Gosched() }

@@ -21,7 +21,8 @@ type attempt struct {
 	endpoint *upstream.Endpoint
 	up       *pool.Conn
 	facts    *telemetry.Attempt
-	sentAt   int64 // when the request had been written
+	sent     bool  // bytes of the request went into the connection
+	sentAt   int64 // when what was there of the request had been written
 	deadline int64 // of the attempt, 0: none
 	outcome  upstream.Outcome
 }
@@ -48,31 +49,36 @@ func (x *exchange) try(fresh bool) *failure {
 	if fail := x.send(); fail != nil {
 		return fail
 	}
-	return x.awaitHead(earlier(a.deadline, after(a.sentAt, f.FirstByte)))
+	return x.awaitHead()
 }
 
-// connect takes a connection from the pool, or makes one. A request that could
-// not be sent twice looks first whether the pooled connection is still there.
+// connect takes a connection from the pool, or makes one. A pooled one is looked
+// at before: if it was closed, the request goes elsewhere at no risk, and if
+// there is something to read, it is no answer to this request.
 func (x *exchange) connect(fresh bool) *failure {
 	a := &x.attempt
-	for !fresh {
-		up := a.endpoint.Idle(x.conn.shard)
-		if up == nil {
-			break
+	for {
+		up, err := x.connection(fresh)
+		if err != nil {
+			return x.connectFailure(err)
 		}
-		if (x.body.streams || !x.req.Idempotent()) && up.Peek() != socket.Quiet {
+		if up.Reused && up.Peek() != socket.Quiet {
 			up.Discard()
 			continue
 		}
-		a.up, a.facts.Reused = up, true
+		a.up, a.facts.Reused = up, up.Reused
 		return nil
 	}
-	up, err := a.endpoint.Dial(a.deadline)
-	if err != nil {
-		return x.connectFailure(err)
+}
+
+// connection is an idle one, unless it must be fresh, or else a new one.
+func (x *exchange) connection(fresh bool) (*pool.Conn, error) {
+	if !fresh {
+		if up := x.attempt.endpoint.Idle(x.conn.shard); up != nil {
+			return up, nil
+		}
 	}
-	a.up = up
-	return nil
+	return x.attempt.endpoint.Dial(x.attempt.deadline)
 }
 
 func (x *exchange) connectFailure(err error) *failure {
@@ -93,7 +99,8 @@ func (x *exchange) connectFailure(err error) *failure {
 }
 
 // send writes the head and what is there of the body in one go, and starts the
-// upload of the rest.
+// upload of the rest. A connection that takes no more is no failure yet: what
+// the upstream said before can still be read.
 func (x *exchange) send() *failure {
 	a := &x.attempt
 	x.out = x.appendRequestHead(x.out[:0])
@@ -101,20 +108,37 @@ func (x *exchange) send() *failure {
 	if fail != nil {
 		return fail
 	}
-	deadline := earlier(a.deadline, after(socket.Now(), x.route.route.Forward.Idle))
-	n, err := a.up.Write(x.out, deadline)
+	err := x.give(x.out)
 	if err == nil && len(body) > 0 {
-		_, err = a.up.Write(body, deadline)
+		err = x.give(body)
 	}
 	a.sentAt = socket.Now()
 	a.facts.SentAt = a.sentAt
-	if err != nil && (n == 0 || !x.body.streams) {
-		return x.broken(err, n > 0)
+	if errors.Is(err, errClientGone) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return x.broken(err)
 	}
-	if x.body.streams && !x.body.ended {
+	if err == nil && !x.body.finished() {
 		x.upload = startUpload(x)
 	}
 	return nil
+}
+
+// give writes to the upstream, and looks after the client where that takes long.
+func (x *exchange) give(p []byte) error {
+	a, now := &x.attempt, socket.Now()
+	deadline := earlier(a.deadline, after(now, x.route.route.Forward.Idle))
+	for {
+		n, err := a.up.Write(p, earlier(deadline, now+watch))
+		a.sent = a.sent || n > 0
+		p = p[n:]
+		now = socket.Now()
+		switch {
+		case !errors.Is(err, os.ErrDeadlineExceeded) || deadline != 0 && now >= deadline:
+			return err
+		case x.clientGone():
+			return errClientGone
+		}
+	}
 }
 
 // firstBody adds what is there of the body to the head in x.out. What does not
@@ -132,18 +156,13 @@ func (x *exchange) firstBody() ([]byte, *failure) {
 		return nil, nil
 	}
 	b.decoder.Reset(x.req.Body, &x.site.limits)
-	x.facts.BytesIn = 0
 	for used := 0; !b.decoder.Done(); {
 		data, n, err := b.decoder.Next(b.data[used:])
 		if err != nil {
 			return nil, badBody(err)
 		}
 		used += n
-		x.facts.BytesIn += int64(len(data))
 		x.out = appendChunk(x.out, data)
-	}
-	if x.overLimit() {
-		return nil, tooLarge()
 	}
 	x.out = http1.AppendTrailers(x.out, b.decoder.Trailers())
 	return nil, nil
@@ -156,96 +175,112 @@ func (x *exchange) overLimit() bool {
 }
 
 // awaitHead reads the final response head, passing interim ones on.
-func (x *exchange) awaitHead(deadline int64) *failure {
-	up, first := x.attempt.up, true
+func (x *exchange) awaitHead() *failure {
+	up := x.attempt.up
 	for {
+		n, err := 0, error(nil)
 		if len(up.Buffered()) > 0 {
-			n, err := http1.ParseResponse(up.Buffered(), &x.resp, nil, x.req.Method)
-			if err != nil {
-				return x.badResponse(err)
-			}
-			if n > 0 && first {
-				x.attempt.facts.FirstByteAt = socket.Now()
-				first = false
-			}
-			if n > 0 && x.resp.Status >= 200 || x.resp.Status == 101 && n > 0 {
-				return x.admit(n)
-			}
-			if n > 0 {
-				if fail := x.interim(n); fail != nil {
-					return fail
-				}
-				continue
-			}
+			n, err = http1.ParseResponse(up.Buffered(), &x.resp, nil, x.req.Method)
 		}
-		if fail := x.awaitBytes(deadline); fail != nil {
-			return fail
+		switch {
+		case err != nil:
+			return x.badResponse(err)
+		case n == 0:
+			if fail := x.awaitBytes(); fail != nil {
+				return fail
+			}
+		case x.resp.Status >= 200 || x.resp.Status == 101:
+			x.noteFirstByte()
+			return x.admit(n)
+		default:
+			x.noteFirstByte()
+			if fail := x.interim(n); fail != nil {
+				return fail
+			}
 		}
 	}
 }
 
-// awaitBytes waits for the upstream, and looks after the client meanwhile.
-func (x *exchange) awaitBytes(deadline int64) *failure {
-	err := x.fill(0, deadline)
-	switch {
-	case err == nil:
+func (x *exchange) noteFirstByte() {
+	if f := x.attempt.facts; f.FirstByteAt == 0 {
+		f.FirstByteAt = socket.Now()
+	}
+}
+
+// headDeadline is when the response head must be there. The upstream's time
+// begins when it has all of the request.
+func (x *exchange) headDeadline() int64 {
+	a, sentAt := &x.attempt, x.attempt.sentAt
+	if x.upload != nil {
+		if sentAt = x.upload.endedAt.Load(); sentAt == 0 {
+			return a.deadline
+		}
+	}
+	return earlier(a.deadline, after(sentAt, x.route.route.Forward.FirstByte))
+}
+
+// awaitBytes waits for the upstream for a while.
+func (x *exchange) awaitBytes() *failure {
+	switch err := x.wait(0, x.headDeadline()); {
+	case err == nil || errors.Is(err, errNothingYet):
 		return nil
-	case errors.Is(err, errClientGone):
-		return clientGone()
 	case errors.Is(err, os.ErrDeadlineExceeded):
+		if cause := x.uploadFailure(); cause != nil {
+			return cause
+		}
 		x.attempt.outcome = upstream.Timeout
 		return &failure{status: 504, reason: reasonTimeout, detail: "the upstream did not answer in time", on: snapshot.RetryTimeout | snapshot.RetryGatewayError, sent: true}
-	}
-	return x.broken(err, true)
-}
-
-var errClientGone = errors.New("proxy: the client is gone")
-
-// fill reads from the upstream. It wakes up now and then to see whether the
-// client is still there; the timer for that is not set for each request.
-func (x *exchange) fill(want int, deadline int64) error {
-	for {
-		glance := socket.Now() + watch
-		err := x.attempt.up.Fill(want, earlier(deadline, glance))
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			return err
-		}
-		if deadline != 0 && socket.Now() >= deadline {
-			return err
-		}
-		if x.clientGone() {
-			return errClientGone
-		}
+	default:
+		return x.broken(err)
 	}
 }
 
-// clientGone looks whether the client has closed its connection.
-func (x *exchange) clientGone() bool {
-	if x.upload != nil && !x.upload.over() {
-		return false // the upload reads the client and will see it
+var (
+	errClientGone = errors.New("proxy: the client is gone")
+	errNothingYet = errors.New("proxy: nothing has come yet")
+)
+
+// wait reads from the upstream. Now and then it wakes up to see whether the
+// client is still there, and returns errNothingYet if it is; the timer for that
+// is not set for each request.
+func (x *exchange) wait(want int, deadline int64) error {
+	err := x.attempt.up.Fill(want, earlier(deadline, socket.Now()+watch))
+	if !errors.Is(err, os.ErrDeadlineExceeded) || deadline != 0 && socket.Now() >= deadline {
+		return err
 	}
-	return x.conn.sock.Peek() == socket.Ended
+	if x.clientGone() {
+		return errClientGone
+	}
+	return errNothingYet
 }
+
+// clientGone looks whether the client has closed its connection. While a body
+// is read from it, an end that lies behind unread bytes is found by the upload.
+func (x *exchange) clientGone() bool { return x.conn.sock.Peek() == socket.Ended }
 
 // broken is the failure of a connection that ended before it gave an answer.
-func (x *exchange) broken(err error, sent bool) *failure {
+func (x *exchange) broken(err error) *failure {
 	if cause := x.uploadFailure(); cause != nil {
 		return cause
 	}
 	a := &x.attempt
-	if a.facts.Reused && len(a.up.Buffered()) == 0 {
+	switch {
+	case errors.Is(err, errClientGone):
 		a.outcome = upstream.Ignored
-		return &failure{status: 502, reason: reasonTerminated, detail: "the upstream closed the reused connection", on: snapshot.RetryResetBeforeResponse | snapshot.RetryGatewayError, sent: sent, stale: true}
+		return clientGone()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		a.outcome = upstream.Timeout
+		return &failure{status: 504, reason: reasonWrite, detail: "the upstream did not take the request in time", on: snapshot.RetryTimeout | snapshot.RetryGatewayError, sent: a.sent}
+	case a.facts.Reused && a.facts.FirstByteAt == 0 && len(a.up.Buffered()) == 0:
+		a.outcome = upstream.Ignored
+		return &failure{status: 502, reason: reasonTerminated, detail: "the upstream closed the reused connection", on: snapshot.RetryResetBeforeResponse | snapshot.RetryGatewayError, sent: a.sent, stale: true}
 	}
 	a.outcome = upstream.Reset
 	detail := "the upstream reset the connection before it answered"
 	if errors.Is(err, io.EOF) {
 		detail = "the upstream closed the connection before it answered"
-	} else if errors.Is(err, os.ErrDeadlineExceeded) {
-		a.outcome = upstream.Timeout
-		return &failure{status: 504, reason: reasonWrite, detail: "the upstream did not take the request in time", on: snapshot.RetryTimeout | snapshot.RetryGatewayError, sent: sent}
 	}
-	return &failure{status: 502, reason: reasonTerminated, detail: detail, on: snapshot.RetryResetBeforeResponse | snapshot.RetryGatewayError, sent: sent}
+	return &failure{status: 502, reason: reasonTerminated, detail: detail, on: snapshot.RetryResetBeforeResponse | snapshot.RetryGatewayError, sent: a.sent}
 }
 
 // badResponse is the failure of an upstream that does not speak HTTP.
@@ -291,6 +326,14 @@ func (x *exchange) release() {
 		a.up.Discard()
 	}
 	x.settle()
+}
+
+// forsake ends what a panic left behind.
+func (x *exchange) forsake() {
+	if x.attempt.endpoint != nil {
+		x.attempt.outcome = upstream.Ignored
+		x.release()
+	}
 }
 
 // settle tells the endpoint how the attempt went. Each attempt is settled once.

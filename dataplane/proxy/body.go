@@ -30,23 +30,24 @@ func (x *exchange) takeBody() bool {
 	switch x.req.Body.Kind {
 	case message.BodyNone:
 		b.whole = true
-		return true
+		return x.req.Upgrade == nil || x.keepHead()
 	case message.BodyLength:
 		if x.req.Body.Length <= int64(len(rest)) {
 			b.whole, b.raw = true, int(x.req.Body.Length)
 			b.data = rest[:b.raw]
 			x.facts.BytesIn = x.req.Body.Length
-			return true
+			return x.req.Upgrade == nil || x.keepHead()
 		}
 	default:
-		n, whole, err := wholeChunked(&b.decoder, rest, &x.site.limits)
+		n, size, err := wholeChunked(&b.decoder, rest, &x.site.limits)
 		if err != nil {
 			x.refuseHead(err)
 			return false
 		}
-		if whole {
+		if n > 0 {
 			b.whole, b.raw, b.data = true, n, rest[:n]
-			return true
+			x.facts.BytesIn = size
+			return x.req.Upgrade == nil || x.keepHead()
 		}
 	}
 	b.streams = true
@@ -54,25 +55,26 @@ func (x *exchange) takeBody() bool {
 	return x.keepHead()
 }
 
-// wholeChunked reports whether a chunked body lies in buf to its end, and how
-// many bytes it takes.
-func wholeChunked(d *http1.Decoder, buf []byte, limits *http1.Limits) (int, bool, error) {
+// wholeChunked is how many bytes of buf a chunked body takes, and how many of
+// these are data: 0 if buf does not hold it to its end.
+func wholeChunked(d *http1.Decoder, buf []byte, limits *http1.Limits) (used int, size int64, err error) {
 	d.Reset(message.Body{Kind: message.BodyChunked}, limits)
-	used := 0
 	for !d.Done() {
-		_, n, err := d.Next(buf[used:])
+		data, n, err := d.Next(buf[used:])
 		if err != nil {
-			return 0, false, err
+			return 0, 0, err
 		}
 		if n == 0 && !d.Done() {
-			return 0, false, nil
+			return 0, 0, nil
 		}
 		used += n
+		size += int64(len(data))
 	}
-	return used, true, nil
+	return used, size, nil
 }
 
-// keepHead moves the head out of the client's buffer.
+// keepHead moves the head out of the client's buffer, which is needed for what
+// follows: a body, or what comes after a switch of protocols.
 func (x *exchange) keepHead() bool {
 	sock := x.conn.sock
 	x.head = append(socket.GetBuffer(x.headLen)[:0], sock.Buffered()[:x.headLen]...)
@@ -82,5 +84,6 @@ func (x *exchange) keepHead() bool {
 		x.refuseHead(err)
 		return false
 	}
+	x.req.HTTPS = x.conn.secure
 	return true
 }

@@ -66,21 +66,22 @@ func contains(prefixes []netip.Prefix, addr netip.Addr) bool {
 
 // appendForwarded writes the X-Forwarded fields. The chain of X-Forwarded-For is
 // kept and the peer appended; the others are ours unless the peer is trusted.
+// What the route removes or sets is left to it.
 func (x *exchange) appendForwarded(dst []byte) []byte {
-	fields := &x.req.Fields
-	if x.conn.peer.IsValid() || fields.Has(message.XForwardedFor) {
+	fields, edits := &x.req.Fields, &x.route.request
+	if (x.conn.peer.IsValid() || fields.Has(message.XForwardedFor)) && !edits.dropsID(message.XForwardedFor) {
 		dst = append(dst, "X-Forwarded-For: "...)
 		dst = x.appendChain(dst)
 		dst = append(dst, "\r\n"...)
 	}
-	if !x.trusted || !fields.Has(message.XForwardedProto) {
+	if (!x.trusted || !fields.Has(message.XForwardedProto)) && !edits.dropsID(message.XForwardedProto) {
 		proto := "http"
 		if x.req.HTTPS {
 			proto = "https"
 		}
 		dst = appendField(dst, "X-Forwarded-Proto", proto)
 	}
-	if len(x.req.Authority) > 0 && (!x.trusted || !fields.Has(message.XForwardedHost)) {
+	if len(x.req.Authority) > 0 && (!x.trusted || !fields.Has(message.XForwardedHost)) && !edits.dropsID(message.XForwardedHost) {
 		dst = appendField(dst, "X-Forwarded-Host", x.req.Authority)
 	}
 	return dst

@@ -1,9 +1,12 @@
 package proxy
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/netip"
+	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +23,7 @@ type Conn struct {
 	sock   *socket.Conn
 	peer   netip.Addr // the zero Addr on a unix socket
 	port   uint16
+	secure bool // over TLS
 
 	phase atomic.Int32
 	drain atomic.Bool
@@ -43,6 +47,7 @@ func (e *Engine) NewConn(c net.Conn, slot, shard int) *Conn {
 		ap := a.AddrPort()
 		conn.peer, conn.port = ap.Addr().Unmap(), ap.Port()
 	}
+	_, conn.secure = c.(*tls.Conn)
 	return conn
 }
 
@@ -64,15 +69,28 @@ func (c *Conn) Serve() {
 	defer c.sock.Discard()
 	defer c.Close()
 	for c.awaitRequest() {
-		x := exchangePool.Get().(*exchange)
-		again := x.serve(c)
-		x.reset()
-		exchangePool.Put(x)
-		if !again {
+		if !c.serveOne() {
 			return
 		}
 		c.sock.Release()
 	}
+}
+
+// serveOne serves one request and reports whether the connection can carry
+// another. A fault of ours ends this connection and no other.
+func (c *Conn) serveOne() (again bool) {
+	x := exchangePool.Get().(*exchange)
+	defer func() {
+		if fault := recover(); fault != nil {
+			c.engine.logger.Error("an exchange panicked", "fault", fault, "stack", string(debug.Stack()))
+			x.forsake()
+			again = false
+		}
+	}()
+	again = x.serve(c)
+	x.reset()
+	exchangePool.Put(x)
+	return again
 }
 
 // awaitRequest waits until there is something to read. It reports false when
@@ -82,27 +100,35 @@ func (c *Conn) awaitRequest() bool {
 		return true
 	}
 	c.phase.Store(idle)
-	if c.drain.Load() {
-		return false
+	err := socket.ErrInterrupted
+	if !c.drain.Load() {
+		err = c.sock.Fill(0, after(socket.Now(), c.idleTimeout()))
 	}
-	err := c.sock.Fill(0, socket.Now()+int64(c.idleTimeout()))
-	if err == nil && !c.phase.CompareAndSwap(idle, active) {
-		// Drain came while bytes arrived: they are served, as the last.
+	if !c.phase.CompareAndSwap(idle, active) {
 		for c.phase.Load() != woken {
-			pause()
+			runtime.Gosched()
 		}
+		c.phase.Store(active)
 		c.sock.Resume()
 	}
-	c.phase.Store(active)
+	if errors.Is(err, socket.ErrInterrupted) && c.sock.Peek() == socket.Readable {
+		// It came before the drain, and is served as the last.
+		err = c.sock.Fill(0, after(socket.Now(), c.idleTimeout()))
+	}
 	return err == nil
 }
 
 // idleTimeout is how long a kept-alive connection may be without a request.
 func (c *Conn) idleTimeout() time.Duration {
-	if s := c.engine.Live().site(c.slot); s != nil {
+	if s := c.generation().site(c.slot); s != nil {
 		return s.listener.IdleTimeout
 	}
 	return time.Second
+}
+
+// generation is what the next request is served with.
+func (c *Conn) generation() *Generation {
+	return c.engine.live.Load().of(c.slot)
 }
 
 // Bounds of a lingering close.
@@ -123,11 +149,8 @@ func (c *Conn) linger() {
 	for dropped := 0; dropped < lingerBytes; {
 		dropped += len(c.sock.Buffered())
 		c.sock.Consume(len(c.sock.Buffered()))
-		if err := c.sock.Fill(socket.SmallBuffer, min(end, socket.Now()+int64(lingerQuiet))); err != nil {
-			if errors.Is(err, socket.ErrInterrupted) {
-				c.sock.Resume()
-				continue
-			}
+		c.sock.Release()
+		if err := c.sock.Fill(0, min(end, socket.Now()+int64(lingerQuiet))); err != nil {
 			return
 		}
 	}

@@ -26,6 +26,7 @@ import (
 //	-- recorded --          what telemetry has, a line an exchange
 //	-- apply --             another snapshot goes live
 //
+// {{forwarded}} stands for the X-Forwarded lines of a request for the host h.
 // A line of bytes ends with CRLF unless it ends with a backslash. Escapes are
 // those of Go. Dates of the proxy are shown as "Sun, 06 Nov 1994 08:49:37 GMT".
 // Every dialogue is run twice: with each step sent at once, and a byte at a
@@ -40,6 +41,8 @@ type dialogue struct {
 	peers   map[string]*peer // the current connections by who holds them
 	dead    string
 }
+
+const forwarded = "X-Forwarded-For: 127.0.0.1\nX-Forwarded-Proto: http\nX-Forwarded-Host: h"
 
 type step struct {
 	line int
@@ -113,7 +116,7 @@ func (d *dialogue) manifest(text string) string {
 }
 
 func (d *dialogue) expand(text string) string {
-	return strings.NewReplacer("{{backend}}", d.backend.address(), "{{other}}", d.other.address(), "{{dead}}", d.dead).Replace(text)
+	return strings.NewReplacer("{{forwarded}}", forwarded, "{{backend}}", d.backend.address(), "{{other}}", d.other.address(), "{{dead}}", d.dead).Replace(text)
 }
 
 func (d *dialogue) connect() { d.peers["client"] = d.dress(d.gate.dial()) }

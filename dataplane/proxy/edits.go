@@ -10,7 +10,6 @@ import (
 type edits struct {
 	drop  []dropped // names that are removed or set
 	lines []byte    // the field lines to add, ready to copy
-	host  string    // a Host that is set; it belongs into the start of the head
 }
 
 type dropped struct {
@@ -24,10 +23,6 @@ func newEdits(ops *snapshot.HeaderOps) edits {
 		e.dropName(name)
 	}
 	for _, h := range ops.Set {
-		if message.Intern([]byte(h.Name)) == message.Host {
-			e.host = h.Value
-			continue
-		}
 		e.dropName(h.Name)
 		e.lines = appendField(e.lines, h.Name, h.Value)
 	}
@@ -46,6 +41,16 @@ func (e *edits) drops(f *message.Field) bool {
 	for i := range e.drop {
 		d := &e.drop[i]
 		if d.id == f.ID && (d.id != message.Other || message.EqualFold(d.name, f.Name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// dropsID is drops for a known name.
+func (e *edits) dropsID(id message.ID) bool {
+	for i := range e.drop {
+		if e.drop[i].id == id {
 			return true
 		}
 	}

@@ -11,6 +11,8 @@ package proxy
 
 import (
 	"log/slog"
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/headgate/headgate/dataplane/http1"
@@ -23,22 +25,66 @@ import (
 // Engine serves connections with whatever generation is live.
 type Engine struct {
 	logger *slog.Logger
-	live   atomic.Pointer[Generation]
+	live   atomic.Pointer[lineup]
+
+	swapping sync.Mutex // held while live is replaced
+}
+
+// lineup is the generation that counts and, by slot, the last one of each
+// listener that is not in it: a connection that came over such a listener is
+// served to its end as if the listener were still there. It is never written
+// after it was made.
+type lineup struct {
+	current *Generation
+	last    []*Generation // nil: the slot is in current, or free
 }
 
 // New makes an engine in which nothing is live yet: every request is refused
 // with 503 until Swap.
 func New(logger *slog.Logger) *Engine {
 	e := &Engine{logger: logger}
-	e.live.Store(&Generation{})
+	e.live.Store(&lineup{current: &Generation{}})
 	return e
 }
 
 // Swap makes a generation live. Requests that began before keep theirs.
-func (e *Engine) Swap(g *Generation) { e.live.Store(g) }
+func (e *Engine) Swap(g *Generation) {
+	e.swapping.Lock()
+	defer e.swapping.Unlock()
+	old := e.live.Load()
+	next := &lineup{current: g, last: make([]*Generation, max(len(old.last), len(old.current.sites)))}
+	for slot := range next.last {
+		if last := old.of(slot); g.site(slot) == nil && last.site(slot) != nil {
+			next.last[slot] = last
+		}
+	}
+	e.live.Store(next)
+}
+
+// Forget lets go of what is kept for a listener that is gone, once its last
+// connection is closed.
+func (e *Engine) Forget(slot int) {
+	e.swapping.Lock()
+	defer e.swapping.Unlock()
+	old := e.live.Load()
+	if slot >= len(old.last) {
+		return
+	}
+	next := &lineup{current: old.current, last: slices.Clone(old.last)}
+	next.last[slot] = nil
+	e.live.Store(next)
+}
 
 // Live is the generation that new requests take.
-func (e *Engine) Live() *Generation { return e.live.Load() }
+func (e *Engine) Live() *Generation { return e.live.Load().current }
+
+// of is the generation for the requests on a listener.
+func (l *lineup) of(slot int) *Generation {
+	if slot < len(l.last) && l.last[slot] != nil {
+		return l.last[slot]
+	}
+	return l.current
+}
 
 // Generation is one snapshot with the live things that it refers to. It is
 // immutable; an exchange holds the one that it began under.

@@ -45,9 +45,9 @@ type exchange struct {
 	out     []byte        // what is written next
 	relayed int64         // body bytes given to the client
 
-	answered bool // a response head has been sent
-	keep     bool // the client's connection can be used again
-	lingers  bool // the client may still be sending
+	begun   bool // telemetry has heard of it
+	keep    bool // the client's connection can be used again
+	lingers bool // the client may still be sending
 
 	facts telemetry.Exchange
 
@@ -67,6 +67,7 @@ func (x *exchange) reset() {
 	x.facts.Reset()
 	*x = exchange{
 		req: x.req, resp: x.resp, decoder: x.decoder, facts: x.facts,
+		body:      requestBody{decoder: x.body.decoder},
 		pathSpace: x.pathSpace, targetSpace: x.targetSpace,
 	}
 }
@@ -74,7 +75,7 @@ func (x *exchange) reset() {
 // serve reads one request and answers it. It reports whether the connection
 // can carry another.
 func (x *exchange) serve(c *Conn) bool {
-	x.conn, x.gen = c, c.engine.Live()
+	x.conn, x.gen, x.client = c, c.generation(), c.peer
 	x.site = x.gen.site(c.slot)
 	x.tried = x.triedSpace[:0]
 	x.out = socket.GetBuffer(0)[:0]
@@ -91,7 +92,7 @@ func (x *exchange) serve(c *Conn) bool {
 func (x *exchange) finish() {
 	x.facts.Ended = socket.Now()
 	x.facts.BytesOut = x.relayed
-	if x.gen.View != nil && x.facts.Status != 0 {
+	if x.begun {
 		x.gen.View.Finish(&x.facts)
 	}
 	if x.keep {
@@ -111,6 +112,7 @@ func (x *exchange) finish() {
 // to run: the client went away, or has been told what was wrong.
 func (x *exchange) readHead() bool {
 	if x.site == nil {
+		x.lingers = true
 		x.refuse(503, reasonConfiguration, "this listener is not part of the configuration")
 		return false
 	}
@@ -123,10 +125,11 @@ func (x *exchange) readHead() bool {
 		}
 		if n > 0 {
 			x.headLen = n
+			x.req.HTTPS = x.conn.secure // whatever the target claims
 			return true
 		}
 		if deadline == 0 {
-			deadline = x.facts.Started + int64(x.site.listener.HeaderTimeout)
+			deadline = after(x.facts.Started, x.site.listener.HeaderTimeout)
 		}
 		if err := sock.Fill(0, deadline); err != nil {
 			x.headEnded(err)
@@ -138,11 +141,11 @@ func (x *exchange) readHead() bool {
 // run takes a request that was read through its stages.
 func (x *exchange) run() {
 	x.identify()
-	if !x.takeBody() || !x.normalize() {
+	if x.req.Method == message.MethodConnect {
+		x.refuseConnect()
 		return
 	}
-	if x.req.Method == message.MethodConnect {
-		x.refuse(405, reasonRequest, "CONNECT is not served here")
+	if !x.takeBody() || !x.normalize() {
 		return
 	}
 	x.begin()
@@ -156,8 +159,13 @@ func (x *exchange) run() {
 	x.act()
 }
 
-// begin tells the recording what came in, and has it decide about a trace.
+// begin tells the recording what came in, and has it decide about a trace. Of a
+// broken head that is what could be read of it.
 func (x *exchange) begin() {
+	if x.begun || x.site == nil {
+		return
+	}
+	x.begun = true
 	f, req := &x.facts, &x.req
 	f.Listener = x.site.listener.Name
 	f.Method, f.MethodName = req.Method, req.MethodName
@@ -174,8 +182,8 @@ func (x *exchange) begin() {
 
 // normalize brings the path into the form that is matched and forwarded.
 func (x *exchange) normalize() bool {
-	if x.req.Form == message.FormAsterisk || x.req.Form == message.FormAuthority {
-		x.path = x.req.Target
+	if x.req.Form == message.FormAsterisk {
+		x.path = x.req.Path
 		return true
 	}
 	path, err := message.NormalizePath(x.pathSpace, x.req.Path, x.site.listener.MergeSlashes)
@@ -193,7 +201,7 @@ func (x *exchange) normalize() bool {
 // act does what the route says.
 func (x *exchange) act() {
 	r := x.route.route
-	if r.MaxRequestBytes > 0 && x.req.Body.Kind == message.BodyLength && x.req.Body.Length > r.MaxRequestBytes {
+	if r.MaxRequestBytes > 0 && max(x.req.Body.Length, x.facts.BytesIn) > r.MaxRequestBytes {
 		x.refuse(413, reasonTooLarge, "the request body is over the limit of the route")
 		return
 	}

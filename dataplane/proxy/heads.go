@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/headgate/headgate/dataplane/http1"
 	"github.com/headgate/headgate/dataplane/message"
@@ -19,7 +20,7 @@ func (x *exchange) appendRequestHead(dst []byte) []byte {
 	dst = append(x.appendHost(dst), "\r\n"...)
 	dst = x.appendRequestFields(dst)
 	dst = x.appendForwarded(dst)
-	if x.facts.Trace.Rewrite {
+	if x.facts.Trace.Rewrite && !x.route.request.dropsID(message.Traceparent) {
 		dst = append(dst, "traceparent: "...)
 		dst = append(x.facts.AppendTraceparent(dst), "\r\n"...)
 	}
@@ -34,17 +35,19 @@ func (x *exchange) appendRequestHead(dst []byte) []byte {
 }
 
 // appendHost writes the host that the upstream is asked for: what the route
-// sets, else what the client sent. An HTTP/1.0 client may have sent none.
+// sets, else what the client sent. An HTTP/1.0 client may have sent none; then
+// it is where the request goes.
 func (x *exchange) appendHost(dst []byte) []byte {
 	switch {
-	case x.route.request.host != "":
-		return append(dst, x.route.request.host...)
 	case x.route.route.Forward.Rewrite.Host != "":
 		return append(dst, x.route.route.Forward.Rewrite.Host...)
 	case len(x.req.Authority) > 0:
 		return append(dst, x.req.Authority...)
 	}
-	return append(dst, x.attempt.endpoint.Address()...)
+	if address := x.attempt.endpoint.Address(); !strings.HasPrefix(address, "unix:") {
+		return append(dst, address...)
+	}
+	return append(dst, "localhost"...)
 }
 
 func (x *exchange) appendRequestFields(dst []byte) []byte {

@@ -14,8 +14,9 @@ import (
 // interim passes a 1xx head of n bytes on. A client of HTTP/1.0 cannot take one
 // (RFC 9110 section 15.2).
 func (x *exchange) interim(n int) *failure {
+	x.out = x.out[:0]
 	if x.req.Minor > 0 {
-		x.out = http1.AppendStatusLine(x.out[:0], x.resp.Status, x.resp.Reason)
+		x.out = http1.AppendStatusLine(x.out, x.resp.Status, x.resp.Reason)
 		x.out = x.appendResponseFields(x.out, message.Body{})
 		x.out = append(x.out, '\r', '\n')
 	}
@@ -34,7 +35,6 @@ func (x *exchange) relay() {
 	body := x.clientBody()
 	x.keep = x.keep && !x.rejectsBody() && !x.conn.drain.Load()
 	x.out = x.appendResponseHead(x.out[:0], body)
-	x.answered = true
 	if fail := x.relayBody(body.Kind); fail != nil {
 		x.cut(fail, body.Kind)
 		return
@@ -55,13 +55,16 @@ func (x *exchange) clientBody() message.Body {
 	return message.Body{Kind: message.BodyUntilClose}
 }
 
-// rejectsBody reports whether the answer came before the body was read and
-// tells the client not to go on with it.
+// rejectsBody reports whether the answer came before the body was read and the
+// rest of that is not wanted: the upstream takes no more, or has said no.
 func (x *exchange) rejectsBody() bool {
-	if x.upload == nil || x.upload.whole.Load() {
+	switch {
+	case x.upload == nil:
+		return !x.body.finished()
+	case x.upload.whole.Load():
 		return false
 	}
-	return x.resp.Status >= 300
+	return x.resp.Status >= 300 || x.resp.Close
 }
 
 // relayBody moves the body of the answer, and the head in x.out before it, to
@@ -78,7 +81,7 @@ func (x *exchange) relayBody(kind message.BodyKind) *failure {
 		if fail := x.flush(); fail != nil {
 			return fail
 		}
-		if err := x.fill(x.want(), x.idleDeadline()); err != nil {
+		if err := x.more(); err != nil {
 			if errors.Is(err, io.EOF) && x.decoder.EOF() == nil {
 				break
 			}
@@ -89,6 +92,16 @@ func (x *exchange) relayBody(kind message.BodyKind) *failure {
 		x.out = http1.AppendTrailers(x.out, x.decoder.Trailers())
 	}
 	return x.flush()
+}
+
+// more waits for the next piece of the answer's body.
+func (x *exchange) more() error {
+	want, deadline := x.want(), x.idleDeadline()
+	for {
+		if err := x.wait(want, deadline); !errors.Is(err, errNothingYet) {
+			return err
+		}
+	}
 }
 
 func (x *exchange) idleDeadline() int64 {
@@ -195,7 +208,11 @@ func (x *exchange) bodyBroken(err error) *failure {
 	x.attempt.outcome = upstream.Reset
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		x.attempt.outcome = upstream.Timeout
-		return &failure{reason: reasonRead, detail: "the upstream was silent for too long"}
+		detail := "the upstream was silent for too long"
+		if x.deadline != 0 && socket.Now() >= x.deadline {
+			detail = "the answer took longer than the exchange may"
+		}
+		return &failure{reason: reasonRead, detail: detail}
 	}
 	return &failure{reason: reasonIncomplete, detail: "the upstream closed the connection before the end of its answer"}
 }
@@ -222,8 +239,10 @@ func (x *exchange) cut(fail *failure, kind message.BodyKind) {
 
 // reuse puts the upstream's connection back, if it can carry another exchange.
 func (x *exchange) reuse() {
+	x.finishUpload()
 	whole := x.endUpload()
 	x.keep = x.keep && x.body.finished()
+	x.lingers = x.lingers || !x.body.finished()
 	up := x.attempt.up
 	if whole && !x.resp.Close && x.resp.Body.Kind != message.BodyUntilClose && len(up.Buffered()) == 0 {
 		up.Release(x.conn.shard)

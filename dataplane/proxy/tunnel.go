@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"github.com/headgate/headgate/dataplane/http1"
 	"github.com/headgate/headgate/dataplane/message"
@@ -56,7 +57,6 @@ func (x *exchange) tunnel() {
 	x.out = x.appendResponseFields(x.out, message.Body{})
 	x.out = append(x.out, x.route.response.lines...)
 	x.out = append(x.out, '\r', '\n')
-	x.answered = true
 	if fail := x.flush(); fail != nil {
 		x.cut(fail, message.BodyNone)
 		return
@@ -69,7 +69,7 @@ func (x *exchange) carry() {
 	client, up := x.conn.sock, x.attempt.up.Conn
 	client.Consume(x.headLen + x.body.raw)
 	x.headLen, x.body.raw = 0, 0
-	idle := int64(x.route.route.Forward.Idle)
+	idle := x.route.route.Forward.Idle
 	var last atomic.Int64
 	last.Store(socket.Now())
 	out := direction{from: client, to: up, last: &last, idle: idle}
@@ -94,7 +94,8 @@ func (x *exchange) carry() {
 type direction struct {
 	from, to *socket.Conn
 	last     *atomic.Int64 // when either direction carried something
-	idle     int64
+	idle     time.Duration // 0: for ever
+	want     int           // how large a buffer the next read deserves
 	bytes    int64
 	idled    bool
 }
@@ -105,11 +106,14 @@ func (d *direction) run() {
 	defer d.from.Discard()
 	for {
 		if buf := d.from.Buffered(); len(buf) > 0 {
-			if _, err := d.to.Write(buf, socket.Now()+d.idle); err != nil {
+			if _, err := d.to.Write(buf, after(socket.Now(), d.idle)); err != nil {
 				d.abort()
 				return
 			}
 			d.bytes += int64(len(buf))
+			if d.want = 0; len(buf) >= socket.SmallBuffer {
+				d.want = socket.LargeBuffer
+			}
 			d.from.Consume(len(buf))
 			d.last.Store(socket.Now())
 		}
@@ -126,8 +130,8 @@ func (d *direction) run() {
 // fill waits for bytes for as long as either direction is not idle.
 func (d *direction) fill() error {
 	for {
-		err := d.from.Fill(0, d.last.Load()+d.idle)
-		if errors.Is(err, os.ErrDeadlineExceeded) && socket.Now() < d.last.Load()+d.idle {
+		err := d.from.Fill(d.want, after(d.last.Load(), d.idle))
+		if errors.Is(err, os.ErrDeadlineExceeded) && socket.Now() < after(d.last.Load(), d.idle) {
 			continue
 		}
 		d.idled = errors.Is(err, os.ErrDeadlineExceeded)

@@ -20,12 +20,13 @@ type upload struct {
 	x     *exchange
 	up    *pool.Conn
 	bytes int64
-	fail  *failure // the client's fault; valid after done
 	out   []byte
 
-	whole atomic.Bool // the body was read to its end
-	stop  atomic.Bool
-	done  chan struct{}
+	failed  atomic.Pointer[failure] // the client's fault, told before the upstream's connection is closed for it
+	whole   atomic.Bool             // the body was read to its end
+	stop    atomic.Bool
+	endedAt atomic.Int64 // 0: it goes on
+	done    chan struct{}
 }
 
 // firstPieces adds what is there of a streaming body to x.out.
@@ -62,24 +63,15 @@ func startUpload(x *exchange) *upload {
 	return u
 }
 
-// over reports whether the upload has ended.
-func (u *upload) over() bool {
-	select {
-	case <-u.done:
-		return true
-	default:
-		return false
-	}
-}
-
 func (u *upload) run() {
 	defer close(u.done)
+	defer func() { u.endedAt.Store(socket.Now()) }()
 	u.out = socket.GetBuffer(0)[:0]
 	defer func() { socket.PutBuffer(u.out) }()
 	for !u.whole.Load() {
 		if fail := u.step(); fail != nil {
 			if !u.stop.Load() {
-				u.fail = fail
+				u.failed.Store(fail)
 			}
 			_ = u.up.Close()
 			return
@@ -134,10 +126,21 @@ func (u *upload) flush() error {
 
 // uploadFailure is the client's fault that ended the upload, or nil.
 func (x *exchange) uploadFailure() *failure {
-	if x.upload == nil || !x.upload.over() {
+	if x.upload == nil {
 		return nil
 	}
-	return x.upload.fail
+	return x.upload.failed.Load()
+}
+
+// finishUpload lets the client send the rest of its body after the answer, if
+// the upstream still wants it.
+func (x *exchange) finishUpload() {
+	u := x.upload
+	if u == nil || x.rejectsBody() {
+		return
+	}
+	for !waitFor(u.done, time.Duration(watch)) && !x.clientGone() {
+	}
 }
 
 // lastWrite is how long an upstream that has answered may take to accept the

@@ -132,7 +132,7 @@ func (c *Conn) makeRoom(want int) error {
 	case c.r == c.w && want > SmallBuffer && len(c.in) == SmallBuffer:
 		c.Release()
 		return nil
-	case c.w < len(c.in):
+	case len(c.in)-c.w > len(c.in)/4 || c.w < len(c.in) && c.r == 0:
 		return nil
 	case c.r > 0:
 		c.w = copy(c.in, c.in[c.r:c.w])

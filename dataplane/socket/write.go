@@ -6,6 +6,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 var (
@@ -108,13 +110,21 @@ func (c *Conn) Peek() State {
 func (c *Conn) peek(fd uintptr) {
 	n, _, err := syscall.Recvfrom(int(fd), c.one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 	switch {
-	case n > 0:
+	case n > 0 && !broken(fd):
 		c.peeked = Readable
 	case err == syscall.EAGAIN || err == syscall.EINTR:
 		c.peeked = Quiet
 	default:
 		c.peeked = Ended
 	}
+}
+
+// broken reports whether a connection with unread bytes was reset meanwhile, or
+// has ended in both directions.
+func broken(fd uintptr) bool {
+	look := [1]unix.PollFd{{Fd: int32(fd)}}
+	n, err := unix.Poll(look[:], 0)
+	return err == nil && n > 0 && look[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
 }
 
 // underlyingRaw is the raw form of the connection that a TLS connection runs
