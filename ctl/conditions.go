@@ -2,6 +2,7 @@ package ctl
 
 import (
 	"os"
+	"os/user"
 
 	"github.com/spf13/cobra"
 
@@ -58,10 +59,21 @@ func (c *CLI) writer(flag string) string {
 	if name := c.env.get("HEADGATE_WRITER"); name != "" {
 		return name
 	}
-	user := c.env.get("USER")
+	name := c.userName()
 	host, err := os.Hostname()
-	if user == "" || err != nil {
-		return user
+	if name == "" || err != nil {
+		return name
 	}
-	return user + "@" + host
+	return name + "@" + host
+}
+
+// userName is who runs the program, "" if that is not known.
+func (c *CLI) userName() string {
+	if name := c.env.get("USER"); name != "" {
+		return name
+	}
+	if account, err := user.Current(); err == nil {
+		return account.Username
+	}
+	return ""
 }

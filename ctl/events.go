@@ -211,6 +211,10 @@ func (c *CLI) writeEvent(e *controlv1.Event) error {
 	if c.wide() {
 		kind = fmt.Sprintf("%-12s %-20s %s", printable(e.GetNode()), printable(e.GetSnapshotVersion()), kind)
 	}
-	_, err := fmt.Fprintf(c.stdout, "%s %5d  %-15s  %s\n", when, e.GetSequence(), kind, printable(text))
+	sequence := "-" // a gap has no number
+	if n := e.GetSequence(); n > 0 {
+		sequence = number(n)
+	}
+	_, err := fmt.Fprintf(c.stdout, "%s %5s  %-15s  %s\n", when, sequence, kind, printable(text))
 	return err
 }
