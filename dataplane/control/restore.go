@@ -45,16 +45,21 @@ func (a *Applier) Restore(ctx context.Context) (*controlv1.SnapshotInfo, error) 
 	return a.active.info, nil
 }
 
-// lastGood finds the newest generation that this program can run. It is an
-// error if there are some and none is good.
+// lastGood finds the newest generation that this program can run, and says if
+// that is not the newest one. It is an error if there are some and none is good.
 func (a *Applier) lastGood() (meta Meta, next *snapshot.Snapshot, err error) {
 	stored := a.store.List()
-	for _, entry := range stored {
+	for i, entry := range stored {
 		meta, next, err = a.revive(entry)
+		if err == nil && i > 0 {
+			a.storeTrouble(meta.Generation, fmt.Errorf("generation %d is used, as no later one can be", meta.Generation))
+		}
 		if err == nil {
 			return meta, next, nil
 		}
-		a.storeTrouble(entry.Generation, fmt.Errorf("generation %d is passed over: %w", entry.Generation, err))
+		if entry.Err == nil { // else it was said when the store was opened
+			a.storeTrouble(entry.Generation, fmt.Errorf("generation %d: %w", entry.Generation, err))
+		}
 	}
 	if len(stored) > 0 {
 		return meta, nil, errors.New("no stored generation can be used")

@@ -84,6 +84,7 @@ func (s *Server) options(o Options) []grpc.ServerOption {
 		grpc.ConnectionTimeout(pingTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingMinimum, PermitWithoutStream: true}),
+		grpc.InTapHandle(o.Auth.admit),
 		grpc.ChainUnaryInterceptor(s.unary),
 		grpc.ChainStreamInterceptor(s.streamed),
 	}
@@ -120,17 +121,11 @@ func (s *Server) Stop(ctx context.Context) {
 
 func (s *Server) unary(ctx context.Context, m any, i *grpc.UnaryServerInfo, next grpc.UnaryHandler) (out any, err error) {
 	defer s.recovered(i.FullMethod, &err)
-	if err := s.auth.admit(ctx); err != nil {
-		return nil, err
-	}
 	return next(ctx, m)
 }
 
 func (s *Server) streamed(srv any, stream grpc.ServerStream, i *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 	defer s.recovered(i.FullMethod, &err)
-	if err := s.auth.admit(stream.Context()); err != nil {
-		return err
-	}
 	return next(srv, stream)
 }
 
