@@ -30,7 +30,7 @@ func Digest(in *configv1.Snapshot) string {
 }
 
 // summarize takes the digest of every resource, in the deterministic form of
-// protobuf's wire encoding. The language has no maps, so this form depends on
+// protobuf's wire encoding, which depends on
 // nothing but the content. A message that is one of shared too has its digest
 // in known; shared may be nil.
 func summarize(in, shared *configv1.Snapshot, known sums) sums {
