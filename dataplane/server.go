@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -57,6 +58,9 @@ type Server struct {
 	lisCtl  net.Listener
 	admin   *http.Server
 	lisAdm  net.Listener
+
+	background sync.WaitGroup
+	end        context.CancelFunc
 }
 
 // New opens the state directory and binds the control API and the admin pages.
@@ -80,6 +84,10 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		Node: s, Store: s.store, Events: s.events, Tracer: s.recorder.Tracer(), Logger: o.Logger,
 	})
 	s.recorder.Observe(s.gauges)
+	life, end := context.WithCancel(context.Background())
+	s.end = end
+	states := s.events.ReadNew()
+	s.background.Go(func() { s.recordStates(life, states) })
 	if err := s.listen(); err != nil {
 		s.close(ctx)
 		return nil, err
@@ -201,6 +209,8 @@ func (s *Server) close(ctx context.Context) {
 		_ = s.admin.Close()
 	}
 	s.registry.Close()
+	s.end()
+	s.background.Wait()
 	if err := s.recorder.Shutdown(ctx); err != nil {
 		s.logger.Warn("telemetry", "error", err)
 	}
