@@ -90,8 +90,7 @@ func readFile(stdin io.Reader, file string, limit int64) ([]byte, error) {
 
 // pathless leaves out the name of the file, which is shown before the message.
 func pathless(err error) error {
-	var at *os.PathError
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*os.PathError](err); ok {
 		return at.Err
 	}
 	return err

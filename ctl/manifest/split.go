@@ -1,6 +1,9 @@
 package manifest
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // piece is the text of one document.
 type piece struct {
@@ -43,7 +46,7 @@ func lineEnd(data []byte, at int) int {
 
 func isMarker(line []byte, marker string) bool {
 	rest, ok := bytes.CutPrefix(line, []byte(marker))
-	return ok && (len(rest) == 0 || bytes.IndexByte([]byte(" \t\r\n"), rest[0]) >= 0)
+	return ok && (len(rest) == 0 || strings.IndexByte(" \t\r\n", rest[0]) >= 0)
 }
 
 // onlyDirectives reports whether lines hold directives, comments and blanks

@@ -79,7 +79,7 @@ func hostPort(s string) (string, int, error) {
 func unixPath(path string) error {
 	switch {
 	case !strings.HasPrefix(path, "/"):
-		return errors.New("needs an absolute path after unix:")
+		return errors.New("needs an absolute path, as in unix:/path")
 	case len(path) > maxUnixPath:
 		return errors.New("is too long for a unix socket: at most 107 bytes")
 	case strings.IndexByte(path, 0) >= 0:

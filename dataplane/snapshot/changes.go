@@ -60,7 +60,7 @@ func (w *changeWalk) field(path string, fd protoreflect.FieldDescriptor, a, b pr
 	nested := fd.Message() != nil && !wellKnown(fd.Message()) && !fd.IsMap()
 	switch {
 	case nested && fd.IsList():
-		w.list(path, fd, a.Get(fd).List(), b.Get(fd).List())
+		w.list(path, a.Get(fd).List(), b.Get(fd).List())
 	case nested && a.Has(fd) && b.Has(fd):
 		w.message(path, a.Get(fd).Message(), b.Get(fd).Message())
 	case a.Has(fd) != b.Has(fd) || !a.Get(fd).Equal(b.Get(fd)):
@@ -70,7 +70,7 @@ func (w *changeWalk) field(path string, fd protoreflect.FieldDescriptor, a, b pr
 
 // list compares lists of messages. What is equal at both ends is put aside, so
 // that one that comes in or goes is not a change of all that follow it.
-func (w *changeWalk) list(path string, fd protoreflect.FieldDescriptor, a, b protoreflect.List) {
+func (w *changeWalk) list(path string, a, b protoreflect.List) {
 	start, endA, endB := 0, a.Len(), b.Len()
 	equal := func(i, j int) bool {
 		return proto.Equal(a.Get(i).Message().Interface(), b.Get(j).Message().Interface())

@@ -78,11 +78,10 @@ type compiler struct {
 	clusters  names
 }
 
-// Field numbers of the kinds that are compiled.
+// Field numbers of the kinds that can be many.
 var (
-	listenerField = fieldNumber("listeners")
-	clusterField  = fieldNumber("clusters")
-	routeField    = fieldNumber("routes")
+	clusterField = fieldNumber("clusters")
+	routeField   = fieldNumber("routes")
 )
 
 func fieldNumber(name protoreflect.Name) protoreflect.FieldNumber {

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -23,17 +24,17 @@ type InvalidError struct{ Violations []Violation }
 // Error is the first error and how many more there are.
 func (e *InvalidError) Error() string {
 	var first error
-	errors := 0
+	n := 0
 	for _, v := range e.Violations {
 		if v.Warning {
 			continue
 		}
-		if errors++; first == nil {
+		if n++; first == nil {
 			first = v
 		}
 	}
-	if errors > 1 {
-		return fmt.Sprintf("%v (and %d more)", first, errors-1)
+	if n > 1 {
+		return fmt.Sprintf("%v (and %d more)", first, n-1)
 	}
 	return fmt.Sprint(first)
 }
@@ -51,7 +52,7 @@ func Explain(s *Snapshot, in *controlv1.ExplainRequest) (*controlv1.ExplainRespo
 		s = compiled
 	}
 	if s == nil {
-		return nil, fmt.Errorf("there is no snapshot to ask")
+		return nil, errors.New("there is no snapshot to ask")
 	}
 	listener, err := s.listener(in.GetRequest().GetListener())
 	if err != nil {
@@ -78,7 +79,7 @@ func (s *Snapshot) listener(name string) (*Listener, error) {
 		known[l.Name] = l
 	}
 	if name == "" {
-		return nil, fmt.Errorf("the snapshot has no listeners")
+		return nil, errors.New("the snapshot has no listeners")
 	}
 	return nil, fmt.Errorf("no listener is named %s: %s", quote(name), suggest(name, "listeners", known))
 }
