@@ -20,7 +20,7 @@ var costs = []struct {
 	{"combined log", "", func(t *snapshot.Telemetry) { t.AccessLog = "-" }},
 }
 
-// record is one exchange with one attempt, as the proxy does it.
+// recordOne is one exchange with one attempt, as the proxy does it.
 func recordOne(v *View, x *Exchange, s *snapshot.Snapshot, traceparent, buf []byte) {
 	x.Reset()
 	x.Route, x.Cluster = s.Routes[0], s.Clusters[0]

@@ -17,14 +17,14 @@ const MaxAttempts = 8
 // writes its plain fields; slices point into the connection's buffers and need
 // only be valid until Finish returns. All times are of socket.Now; 0 is "never".
 type Exchange struct {
-	Shard    int    // which shard of the counters to use; survives Reset
+	Shard    int    // which shard of the counters to use, below Options.Shards; survives Reset
 	Started  int64  // the first byte of the request was there
 	HeadAt   int64  // the final response head was written to the client
 	Ended    int64  // the last byte was written, or the exchange failed; 0: Finish takes the time
 	Listener string // name
 
-	Route   *snapshot.Route   // nil: none matched
-	Cluster *snapshot.Cluster // nil: not forwarded
+	Route   *snapshot.Route   // of the view's snapshot; nil: none matched
+	Cluster *snapshot.Cluster // known by its name; nil: not forwarded
 
 	Method     message.Method
 	MethodName []byte // as received

@@ -60,7 +60,7 @@ func (l *accessLogs) ask(ctx context.Context, reopen bool) error {
 	}
 }
 
-// listed is the files in use, and takes over those to be closed.
+// listed is the files in use.
 func (l *accessLogs) listed() []*logFile {
 	l.mu.Lock()
 	defer l.mu.Unlock()

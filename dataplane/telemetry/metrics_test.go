@@ -142,6 +142,22 @@ func TestCountersOutliveSnapshots(t *testing.T) {
 		`headgate_upstream_requests_total{headgate_cluster="c",headgate_endpoint="10.0.0.1:80"} 3`)
 }
 
+// A cluster that did not change may be handed over as an older snapshot has it,
+// where its index is another.
+func TestClusterOfOlderSnapshot(t *testing.T) {
+	r := newRecorder(t, Options{})
+	old := testSnapshot("v1", []string{"a"}, []string{"c", "d"})
+	young := testSnapshot("v2", []string{"a"}, []string{"d", "c"})
+	v := r.View(young)
+	var x Exchange
+	get(&x, young)
+	x.Cluster = old.Clusters[0]
+	v.Begin(&x, nil, nil)
+	try(v, &x, "10.0.0.2:80", 200, "")
+	v.Finish(&x)
+	wantLines(t, scrape(t, r), `headgate_upstream_requests_total{headgate_cluster="c",headgate_endpoint="10.0.0.2:80"} 1`)
+}
+
 // A name that is gone is exported once more; what ends later is still counted.
 func TestGoneNames(t *testing.T) {
 	r := newRecorder(t, Options{})

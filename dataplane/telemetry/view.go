@@ -8,7 +8,7 @@ import (
 	"github.com/headgate/headgate/dataplane/snapshot"
 )
 
-// View is a Recorder seen from one snapshot: tables from the snapshot's indices
+// View is a Recorder seen from one snapshot: tables from its routes and clusters
 // to the counters. Counters belong to names, not to snapshots, so they live on
 // when the same name is in the next one. A View is never written after it was
 // made and is safe for all goroutines.
@@ -18,7 +18,7 @@ type View struct {
 	version    string
 	digest     string
 	routes     []*routeSeries
-	clusters   []*clusterTable
+	clusters   map[string]*clusterTable // by name: a cluster that did not change may come from an older snapshot
 	tracing    bool
 	trust      bool
 	bound      uint64 // of the sampled trace IDs
@@ -104,7 +104,7 @@ func (r *Recorder) View(s *snapshot.Snapshot) *View {
 		rec: r, version: s.Version, digest: s.Digest,
 		tracing: t.TracingOn, trust: t.TrustIncoming, bound: ratioBound(t.SampleRatio),
 		logJSON: t.AccessLogJSON, recent: t.RecentRequests,
-		routes: make([]*routeSeries, len(s.Routes)), clusters: make([]*clusterTable, len(s.Clusters)),
+		routes: make([]*routeSeries, len(s.Routes)), clusters: make(map[string]*clusterTable, len(s.Clusters)),
 	}
 	if t.AccessLog != "" {
 		v.log = r.logs.open(t.AccessLog)
@@ -116,8 +116,8 @@ func (r *Recorder) View(s *snapshot.Snapshot) *View {
 	for i, route := range s.Routes {
 		v.routes[i] = r.route(route.Name)
 	}
-	for i, cluster := range s.Clusters {
-		v.clusters[i] = r.cluster(cluster)
+	for _, cluster := range s.Clusters {
+		v.clusters[cluster.Name] = r.cluster(cluster)
 	}
 	return v
 }
@@ -217,10 +217,10 @@ func (v *View) routeOf(route *snapshot.Route) *routeSeries {
 
 // clusterOf is where the attempts at a cluster are counted, or nil.
 func (v *View) clusterOf(c *snapshot.Cluster) *clusterTable {
-	if c == nil || c.Index >= len(v.clusters) {
+	if c == nil {
 		return nil
 	}
-	if t := v.clusters[c.Index]; !t.series.dropped.Load() {
+	if t := v.clusters[c.Name]; t != nil && !t.series.dropped.Load() {
 		return t
 	}
 	return v.rec.goneCluster
