@@ -57,7 +57,7 @@ func run(p plan, list []scenario, targets []target) error {
 		return err
 	}
 	defer os.RemoveAll(where.dir)
-	if err := describe(os.Stdout, p, targets); err != nil {
+	if err := describe(ctx, os.Stdout, p, targets); err != nil {
 		return err
 	}
 	for _, s := range list {
@@ -92,10 +92,10 @@ func prepare() (site, *sink, error) {
 }
 
 // describe heads the report with what one has to know to read it.
-func describe(w io.Writer, p plan, targets []target) error {
+func describe(ctx context.Context, w io.Writer, p plan, targets []target) error {
 	var names []string
 	for _, t := range targets {
-		names = append(names, t.name+" "+versionOf(t))
+		names = append(names, t.name+" "+versionOf(ctx, t))
 	}
 	load, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -106,20 +106,20 @@ func describe(w io.Writer, p plan, targets []target) error {
 	return err
 }
 
-// versionOf finds a number with dots in what the program says of its version.
-func versionOf(t target) string {
-	flags := map[string]string{"nginx.conf": "-v", "haproxy.cfg": "-v", "headgate.yaml": "--version"}
-	path := t.command[0]
+// versionOf finds the version in the first line of what the program says of it:
+// "nginx version: nginx/1.22.1", "HAProxy version 2.6.12 2023/12/16", or
+// "dataplane version (devel)".
+func versionOf(ctx context.Context, t target) string {
 	for _, dir := range []string{"", "/usr/sbin/"} {
-		said, err := exec.Command(dir+path, flags[t.configuration]).CombinedOutput()
+		said, err := exec.CommandContext(ctx, dir+t.command[0], t.version).CombinedOutput()
 		if err != nil {
 			continue
 		}
-		for word := range strings.FieldsSeq(string(said)) {
-			if strings.Count(word, ".") > 0 && strings.ContainsAny(word, "0123456789") {
-				return strings.TrimPrefix(word, "nginx/")
-			}
+		line, _, _ := strings.Cut(string(said), "\n")
+		if _, after, ok := strings.Cut(line, "version"); ok && strings.TrimSpace(after) != "" {
+			version := strings.Fields(strings.TrimPrefix(after, ":"))[0]
+			return strings.TrimPrefix(version, "nginx/")
 		}
 	}
-	return "(version unknown)"
+	return "of unknown version"
 }

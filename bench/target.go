@@ -25,6 +25,7 @@ type target struct {
 	configuration string   // a file in peers/
 	command       []string // run on proxyCore with GOMAXPROCS=1
 	environment   []string // beside ours
+	version       string   // the flag that makes it say its version
 	peer          bool     // ratios are taken to the best of the peers
 }
 
@@ -32,8 +33,8 @@ type target struct {
 // programs, of which there may be two builds to compare or none, then, if
 // asked for, a second nginx.
 func proxies(dataplanes string, twin bool) []target {
-	nginx := target{name: "nginx", configuration: "nginx.conf", command: []string{"nginx", "-c", "{conf}"}, peer: true}
-	haproxy := target{name: "haproxy", configuration: "haproxy.cfg", command: []string{"haproxy", "-db", "-f", "{conf}"}, peer: true}
+	nginx := target{name: "nginx", configuration: "nginx.conf", command: []string{"nginx", "-c", "{conf}"}, version: "-v", peer: true}
+	haproxy := target{name: "haproxy", configuration: "haproxy.cfg", command: []string{"haproxy", "-db", "-f", "{conf}"}, version: "-v", peer: true}
 	list := []target{nginx, haproxy}
 	for i, program := range strings.FieldsFunc(dataplanes, func(r rune) bool { return r == ',' }) {
 		t := headgate(program)
@@ -60,6 +61,7 @@ func headgate(program string) target {
 			"OTEL_TRACES_EXPORTER=otlp", "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
 			"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:{sink}",
 		},
+		version: "--version",
 	}
 }
 
@@ -69,7 +71,8 @@ type running struct {
 
 	address string
 	process *exec.Cmd
-	ended   chan error
+	ended   chan struct{} // closed once the process has ended and exit is set
+	exit    error
 	said    string // the file with what it wrote to stdout and stderr
 	pids    []int  // its process and those below it
 	load    *load
@@ -133,8 +136,11 @@ func (r *running) run(ctx context.Context, fill func(string) string) error {
 	if err := r.process.Start(); err != nil {
 		return err
 	}
-	r.ended = make(chan error, 1)
-	go func() { r.ended <- r.process.Wait() }()
+	r.ended = make(chan struct{})
+	go func() {
+		defer close(r.ended)
+		r.exit = r.process.Wait()
+	}()
 	return nil
 }
 
@@ -149,9 +155,8 @@ func (r *running) ready() error {
 	fault := errors.New("nothing tried")
 	for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
 		select {
-		case err := <-r.ended:
-			r.ended <- err // for stop
-			return fmt.Errorf("%s ended (%w); it said: %s", r.name, err, r.words())
+		case <-r.ended:
+			return fmt.Errorf("%s ended (%w); it said: %s", r.name, r.exit, r.words())
 		default:
 		}
 		l, err := connect(r.address, probe)
@@ -185,10 +190,10 @@ func (r *running) stop() {
 	// An error means that it has ended already.
 	_ = r.process.Process.Signal(syscall.SIGTERM)
 	select {
-	case _ = <-r.ended: // however it ended
+	case <-r.ended:
 	case <-time.After(3 * time.Second):
 		_ = r.process.Process.Kill()
-		_ = <-r.ended
+		<-r.ended
 	}
 }
 
