@@ -47,6 +47,7 @@ func (a *Applier) apply(ctx context.Context, j *job) (*Result, error) {
 		a.rejected(j, err)
 		return nil, err
 	}
+	a.encode(j)
 	j.compareWith(a.current())
 	awaited := a.admit(ctx, j)
 	j.observe(j.validated)

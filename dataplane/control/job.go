@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -13,7 +14,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	configv1 "github.com/headgate/headgate/gen/headgate/config/v1"
 	controlv1 "github.com/headgate/headgate/gen/headgate/control/v1"
 
 	"github.com/headgate/headgate/dataplane/snapshot"
@@ -27,8 +27,9 @@ type job struct {
 	// guarded by Applier.mu from then on.
 	id         ticket
 	next       *snapshot.Snapshot
-	violations []snapshot.Violation // warnings only, if next is there
-	against    *activation          // what diff and shrink compare with
+	encoded    func() ([]byte, error) // next.Source on the wire; waits until it is there
+	violations []snapshot.Violation   // warnings only, if next is there
+	against    *activation            // what diff and shrink compare with
 	compared   bool
 	diff       *controlv1.Diff
 	shrink     string                 // "": it does not shrink too much
@@ -114,7 +115,6 @@ func (a *Applier) run(j *job) {
 
 // activate is run without its bookkeeping.
 func (a *Applier) activate(j *job) (*activation, error) {
-	encoded := a.encode(j.next.Source)
 	prepared, err := a.prepare(j)
 	if err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (a *Applier) activate(j *job) (*activation, error) {
 		prepared.Abort()
 		return nil, refusal
 	}
-	meta, err := a.persist(j, encoded)
+	meta, err := a.persist(j)
 	if err != nil {
 		prepared.Abort()
 		return nil, err
@@ -171,27 +171,24 @@ func (a *Applier) prepare(j *job) (p Prepared, err error) {
 	return nil, nodeRefused(err)
 }
 
-// encode begins to encode a configuration, which takes a while for a large one,
-// and returns what waits for the result.
-func (a *Applier) encode(m *configv1.Snapshot) func() ([]byte, error) {
-	var body []byte
-	var err error
-	done := make(chan struct{})
-	a.running.Go(func() {
-		defer close(done)
-		body, err = proto.Marshal(m)
-	})
-	return func() ([]byte, error) {
-		<-done
-		return body, err
+// encode begins to encode the configuration, which takes a while for a large
+// one, beside what else is to be done. What is active already is not stored
+// again; should it have to be, because another one came in between, it is
+// encoded then.
+func (a *Applier) encode(j *job) {
+	j.encoded = sync.OnceValues(func() ([]byte, error) { return proto.Marshal(j.next.Source) })
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.closed && j.next.Digest != a.machine.active {
+		a.running.Go(func() { _, _ = j.encoded() })
 	}
 }
 
 // persist makes the next generation durable.
-func (a *Applier) persist(j *job, encoded func() ([]byte, error)) (meta Meta, err error) {
+func (a *Applier) persist(j *job) (meta Meta, err error) {
 	_, span := a.tracer.Start(j.ctx, "headgate.persist")
 	defer func() { endSpan(span, err) }()
-	body, err := encoded()
+	body, err := j.encoded()
 	if err != nil {
 		return meta, storeFailed(err)
 	}
