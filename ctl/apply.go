@@ -3,7 +3,6 @@ package ctl
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -141,19 +140,13 @@ func (c *CLI) rejected(u *controlv1.StateUpdate, r *reading) error {
 		return c.giveUp(total, "nothing was applied")
 	}
 	c.say("error: refused%s; nothing was applied", because(u.GetReason()))
-	c.hint(u.GetReason())
+	c.hint(u.GetReasonCode())
 	return errSaid
 }
 
-// hint says what to do about a refusal. A state update has no word for its
-// reason but the sentence.
-func (c *CLI) hint(sentence string) {
-	switch {
-	case strings.Contains(sentence, "allow_shrink"):
-		c.say("hint: %s", hints["SHRINK_REFUSED"])
-	case strings.Contains(sentence, "is stale"):
-		c.say("hint: %s", hints["STALE_TERM"])
-	case strings.Contains(sentence, "base digest"):
-		c.say("hint: %s", hints["BASE_DIGEST_MISMATCH"])
+// hint says what to do about a refusal, where that is known.
+func (c *CLI) hint(code string) {
+	if text := hints[code]; text != "" {
+		c.say("hint: %s", text)
 	}
 }

@@ -65,7 +65,7 @@ func refusedUpdate(j *job, err error) *controlv1.StateUpdate {
 	if !errors.As(err, &refusal) {
 		return u
 	}
-	u.Reason = refusal.Text
+	u.Reason, u.ReasonCode = refusal.Text, string(refusal.Reason)
 	setViolations(u, refusal.Violations)
 	if refusal.Reason == ReasonInvalid && len(refusal.Violations) > 0 {
 		u.Reason = "" // the violations say it

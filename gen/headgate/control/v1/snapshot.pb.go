@@ -340,6 +340,9 @@ type StateUpdate struct {
 	Diff *Diff `protobuf:"bytes,6,opt,name=diff,proto3" json:"diff,omitempty"`
 	// With VALIDATED and ACTIVE: the digest is that of what is active already, and nothing changes.
 	Unchanged bool `protobuf:"varint,7,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
+	// With REJECTED and SUPERSEDED: the reason for programs, as in google.rpc.ErrorInfo.reason of Apply: "INVALID_SNAPSHOT",
+	// "STALE_TERM", "BASE_DIGEST_MISMATCH", "SHRINK_REFUSED", "SUPERSEDED" and so on.
+	ReasonCode string `protobuf:"bytes,9,opt,name=reason_code,json=reasonCode,proto3" json:"reason_code,omitempty"`
 	// With DEGRADED: all that does not work now. Empty: all works again.
 	Degradations  []*Degradation `protobuf:"bytes,8,rep,name=degradations,proto3" json:"degradations,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -425,6 +428,13 @@ func (x *StateUpdate) GetUnchanged() bool {
 	return false
 }
 
+func (x *StateUpdate) GetReasonCode() string {
+	if x != nil {
+		return x.ReasonCode
+	}
+	return ""
+}
+
 func (x *StateUpdate) GetDegradations() []*Degradation {
 	if x != nil {
 		return x.Degradations
@@ -455,7 +465,7 @@ const file_headgate_control_v1_snapshot_proto_rawDesc = "" +
 	"\vDegradation\x12=\n" +
 	"\bresource\x18\x01 \x01(\v2!.headgate.control.v1.ResourceNameR\bresource\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x120\n" +
-	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x9a\x03\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xbb\x03\n" +
 	"\vStateUpdate\x128\n" +
 	"\x05state\x18\x01 \x01(\x0e2\".headgate.control.v1.SnapshotStateR\x05state\x12=\n" +
 	"\bsnapshot\x18\x02 \x01(\v2!.headgate.control.v1.SnapshotInfoR\bsnapshot\x12>\n" +
@@ -465,7 +475,9 @@ const file_headgate_control_v1_snapshot_proto_rawDesc = "" +
 	"\x0fviolation_count\x18\x04 \x01(\rR\x0eviolationCount\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12-\n" +
 	"\x04diff\x18\x06 \x01(\v2\x19.headgate.control.v1.DiffR\x04diff\x12\x1c\n" +
-	"\tunchanged\x18\a \x01(\bR\tunchanged\x12D\n" +
+	"\tunchanged\x18\a \x01(\bR\tunchanged\x12\x1f\n" +
+	"\vreason_code\x18\t \x01(\tR\n" +
+	"reasonCode\x12D\n" +
 	"\fdegradations\x18\b \x03(\v2 .headgate.control.v1.DegradationR\fdegradations*\xde\x01\n" +
 	"\rSnapshotState\x12\x1e\n" +
 	"\x1aSNAPSHOT_STATE_UNSPECIFIED\x10\x00\x12\x1b\n" +

@@ -41,8 +41,9 @@ type SnapshotServiceClient interface {
 	// what was begun. One snapshot is in flight; a newer one supersedes one that is not yet active.
 	Push(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[PushRequest, PushResponse], error)
 	// Apply applies a snapshot that fits into one message, and returns once it is active. A refused one is
-	// INVALID_ARGUMENT with a google.rpc.BadRequest that lists every violation; a lower term or another base digest is
-	// FAILED_PRECONDITION with a google.rpc.ErrorInfo; superseded is ABORTED.
+	// INVALID_ARGUMENT with a google.rpc.BadRequest that lists the violations, as many as fit; a lower term or a shrink
+	// that was not allowed is FAILED_PRECONDITION; another base digest, and superseded, is ABORTED. Each has a
+	// google.rpc.ErrorInfo whose reason a program can act on.
 	Apply(ctx context.Context, in *ApplyRequest, opts ...grpc.CallOption) (*ApplyResponse, error)
 	// Plan says what Apply would do, and does nothing. Violations are in the answer, not in the status.
 	Plan(ctx context.Context, in *PlanRequest, opts ...grpc.CallOption) (*PlanResponse, error)
@@ -146,8 +147,9 @@ type SnapshotServiceServer interface {
 	// what was begun. One snapshot is in flight; a newer one supersedes one that is not yet active.
 	Push(grpc.BidiStreamingServer[PushRequest, PushResponse]) error
 	// Apply applies a snapshot that fits into one message, and returns once it is active. A refused one is
-	// INVALID_ARGUMENT with a google.rpc.BadRequest that lists every violation; a lower term or another base digest is
-	// FAILED_PRECONDITION with a google.rpc.ErrorInfo; superseded is ABORTED.
+	// INVALID_ARGUMENT with a google.rpc.BadRequest that lists the violations, as many as fit; a lower term or a shrink
+	// that was not allowed is FAILED_PRECONDITION; another base digest, and superseded, is ABORTED. Each has a
+	// google.rpc.ErrorInfo whose reason a program can act on.
 	Apply(context.Context, *ApplyRequest) (*ApplyResponse, error)
 	// Plan says what Apply would do, and does nothing. Violations are in the answer, not in the status.
 	Plan(context.Context, *PlanRequest) (*PlanResponse, error)
