@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -19,9 +20,11 @@ import (
 // open for as long as a snapshot wants its address, whatever else changes. Its
 // slot is its number in all generations of the engine.
 type sockets struct {
-	engine *proxy.Engine
-	logger *slog.Logger
-	drains sync.WaitGroup
+	engine   *proxy.Engine
+	logger   *slog.Logger
+	drains   sync.WaitGroup
+	patience context.Context // of all drains; ends with cut
+	cut      context.CancelFunc
 
 	mu sync.Mutex
 	// guarded by mu
@@ -32,13 +35,16 @@ type sockets struct {
 
 type boundSocket struct {
 	*listener.Listener
+	key    string // in sockets.bound
 	config *snapshot.Listener
 	slot   int
 	shown  bool // of the committed snapshot
 }
 
 func newSockets(engine *proxy.Engine, logger *slog.Logger) *sockets {
-	return &sockets{engine: engine, logger: logger, bound: map[string]*boundSocket{}}
+	s := &sockets{engine: engine, logger: logger, bound: map[string]*boundSocket{}}
+	s.patience, s.cut = context.WithCancel(context.Background())
+	return s
 }
 
 // preparedSockets are the sockets of a snapshot that is not live yet.
@@ -48,7 +54,14 @@ type preparedSockets struct {
 	made      []*boundSocket
 }
 
-func key(l *snapshot.Listener) string { return l.Network + ":" + l.Address }
+// key is what a socket is known by: its address and, if the kernel chooses the
+// port, the name, since each such listener has a port of its own.
+func key(l *snapshot.Listener) string {
+	if l.Network == "tcp" && strings.HasSuffix(l.Address, ":0") {
+		return l.Network + ":" + l.Address + " " + l.Name
+	}
+	return l.Network + ":" + l.Address
+}
 
 // prepare binds what is not bound yet. The error names the fields at fault.
 func (s *sockets) prepare(listeners []*snapshot.Listener) (*preparedSockets, error) {
@@ -64,8 +77,8 @@ func (s *sockets) prepare(listeners []*snapshot.Listener) (*preparedSockets, err
 				faults = append(faults, &control.FieldError{Path: fmt.Sprintf("listeners[%d].address", i), Err: err})
 				continue
 			}
-			b = &boundSocket{Listener: sock, config: l, slot: s.takeSlot()}
-			s.bound[key(l)] = b
+			b = &boundSocket{Listener: sock, key: key(l), config: l, slot: s.takeSlot()}
+			s.bound[b.key] = b
 			p.made = append(p.made, b)
 		}
 		p.slots[i] = b.slot
@@ -99,7 +112,7 @@ func (s *sockets) undo(p *preparedSockets) {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
 	for _, b := range p.made {
-		delete(s.bound, b.Network()+":"+b.Address())
+		delete(s.bound, b.key)
 		s.slots[b.slot] = false
 		b.Drain(over)
 	}
@@ -123,7 +136,7 @@ func (s *sockets) commit(p *preparedSockets) {
 	for k, b := range s.bound {
 		if !wanted[k] {
 			delete(s.bound, k)
-			s.retire(context.Background(), b)
+			s.retire(b)
 		}
 	}
 }
@@ -135,12 +148,14 @@ func (s *sockets) opener(slot int) func(net.Conn, uint64) listener.Conn {
 	}
 }
 
-// retire drains a socket in the background and frees its slot when its last
-// connection is gone. The caller holds mu.
-func (s *sockets) retire(hurry context.Context, b *boundSocket) {
+// retire closes a socket, so that the next snapshot can bind its address, drains
+// its connections in the background and frees its slot when the last one is
+// gone. The caller holds mu.
+func (s *sockets) retire(b *boundSocket) {
+	b.Stop()
 	s.draining = append(s.draining, b)
 	s.drains.Go(func() {
-		ctx, cancel := context.WithTimeout(hurry, b.config.DrainTimeout)
+		ctx, cancel := context.WithTimeout(s.patience, b.config.DrainTimeout)
 		defer cancel()
 		if cut := b.Drain(ctx); cut > 0 {
 			s.logger.Warn("connections were cut after the drain timeout", "listener", b.config.Name, "connections", cut)
@@ -152,6 +167,7 @@ func (s *sockets) retire(hurry context.Context, b *boundSocket) {
 func (s *sockets) free(b *boundSocket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.engine.Forget(b.slot)
 	s.slots[b.slot] = false
 	for i := range s.draining {
 		if s.draining[i] == b {
@@ -161,13 +177,15 @@ func (s *sockets) free(b *boundSocket) {
 	}
 }
 
-// drainAll drains every socket and waits until that is done, at the latest when
-// hurry ends.
+// drainAll drains every socket and waits until that is done, also for those that
+// were drained before. All of them are cut when hurry ends.
 func (s *sockets) drainAll(hurry context.Context) {
+	defer s.cut()
+	defer context.AfterFunc(hurry, s.cut)()
 	s.mu.Lock()
 	for k, b := range s.bound {
 		delete(s.bound, k)
-		s.retire(hurry, b)
+		s.retire(b)
 	}
 	s.mu.Unlock()
 	s.drains.Wait()

@@ -23,8 +23,8 @@ type Conn interface {
 	Close() // ends it at once
 }
 
-// Listener is a bound socket and the connections that came over it. Serve and
-// Drain are called once each, Drain last.
+// Listener is a bound socket and the connections that came over it. Serve is
+// called once at most; Stop and then Drain end it.
 type Listener struct {
 	network, address string
 	socket           net.Listener
@@ -37,6 +37,7 @@ type Listener struct {
 	conns    map[Conn]struct{}
 	limit    int           // connections at most; 0: no limit
 	room     chan struct{} // closed when a connection may be accepted; nil while that is so
+	stopping bool          // the socket goes; what waits is still accepted
 	draining bool
 	accepted uint64
 }
@@ -120,6 +121,9 @@ func (l *Listener) accept(open func(c net.Conn, n uint64) Conn) {
 		case err == nil:
 			delay = 0
 			l.start(c, open)
+		case l.ends():
+			l.acceptWaiting(open)
+			return
 		case errors.Is(err, net.ErrClosed):
 			return
 		default:
@@ -169,8 +173,10 @@ func (l *Listener) forget(c Conn) {
 
 // full reports whether there is no room. The caller holds mu.
 func (l *Listener) full() bool {
-	return l.limit > 0 && len(l.conns) >= l.limit && !l.draining
+	return l.overLimit() && !l.stopping
 }
+
+func (l *Listener) overLimit() bool { return l.limit > 0 && len(l.conns) >= l.limit }
 
 // wake lets accept go on if there is room. The caller holds mu.
 func (l *Listener) wake() {
@@ -192,15 +198,14 @@ func (l *Listener) awaitRoom() {
 	<-room
 }
 
-// Drain stops accepting and lets what is under way finish. When ctx ends, the
+// Drain stops the socket and lets what is under way finish. When ctx ends, the
 // connections that are left are cut. It returns when none is served any more,
 // with how many were cut.
 func (l *Listener) Drain(ctx context.Context) (cut int) {
-	_ = l.socket.Close()
+	l.Stop()
 	for _, c := range l.close() {
 		c.Drain()
 	}
-	l.accepting.Wait()
 	done := make(chan struct{})
 	go func() {
 		l.serving.Wait()
@@ -224,7 +229,6 @@ func (l *Listener) close() []Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.draining = true
-	l.wake()
 	open := make([]Conn, 0, len(l.conns))
 	for c := range l.conns {
 		open = append(open, c)

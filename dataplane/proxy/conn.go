@@ -43,6 +43,7 @@ const (
 // connections over what is kept for each core.
 func (e *Engine) NewConn(c net.Conn, slot, shard int) *Conn {
 	conn := &Conn{engine: e, slot: slot, shard: shard, sock: socket.New(c)}
+	conn.phase.Store(active) // a drain before Serve must not end the wait for a request that is there
 	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
 		ap := a.AddrPort()
 		conn.peer, conn.port = ap.Addr().Unmap(), ap.Port()
