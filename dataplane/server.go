@@ -76,7 +76,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
 	if s.store, err = control.OpenStore(o.StateDir); err != nil {
-		return nil, errors.Join(fmt.Errorf("state directory: %w", err), s.recorder.Shutdown(ctx))
+		return nil, errors.Join(err, s.recorder.Shutdown(ctx))
 	}
 	s.events = control.NewEventLog(o.Node, 0)
 	s.registry = upstream.NewRegistry(upstream.Options{Shards: shards(), Events: s.endpointChanged, Logger: o.Logger})
@@ -114,7 +114,7 @@ func shards() int { return runtime.GOMAXPROCS(0) }
 func (s *Server) listen() (err error) {
 	if s.options.Control != "" {
 		if s.lisCtl, err = control.Listen(s.options.Control, s.options.Auth); err != nil {
-			return fmt.Errorf("control address: %w", err)
+			return err
 		}
 		s.control = control.NewServer(control.Options{
 			Applier: s.applier, Node: s, Tap: s.tap, Logger: s.logger, Auth: s.options.Auth,
