@@ -25,8 +25,10 @@ type Conn struct {
 	port   uint16
 	secure bool // over TLS
 
-	phase atomic.Int32
-	drain atomic.Bool
+	phase  atomic.Int32
+	drain  atomic.Bool
+	closed atomic.Bool
+	tunnel atomic.Pointer[socket.Conn] // the upstream's end of an open tunnel
 }
 
 // The phases of a connection. Only the connection leaves and enters idle, and
@@ -53,7 +55,22 @@ func (e *Engine) NewConn(c net.Conn, slot, shard int) *Conn {
 }
 
 // Close cuts the connection, whatever it is doing.
-func (c *Conn) Close() { _ = c.sock.Close() }
+func (c *Conn) Close() {
+	c.closed.Store(true)
+	_ = c.sock.Close()
+	if up := c.tunnel.Load(); up != nil {
+		_ = up.Close()
+	}
+}
+
+// hold has Close close the upstream's end of a tunnel too: a direction may be
+// waiting for that alone. A nil one ends this.
+func (c *Conn) hold(up *socket.Conn) {
+	c.tunnel.Store(up)
+	if up != nil && c.closed.Load() {
+		_ = up.Close()
+	}
+}
 
 // Drain lets the exchange that is under way be the last one, and ends the
 // connection at once if there is none.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headgate/headgate/dataplane/telemetry"
 )
@@ -21,9 +22,11 @@ import (
 //	-- backend sees --      exactly these bytes come; accepts if there is no connection
 //	-- client ends --       the client sees the end of the stream; "breaks": a reset; "gone": either
 //	-- client closes --     also "resets", and "half-closes"
+//	-- client pauses --     for longer than the timeouts of the dialogue
 //	-- other sees --        the second backend, {{other}}
 //	-- nobody upstream --   no connection was made
 //	-- recorded --          what telemetry has, a line an exchange
+//	-- tunnel stays --      at the end of the dialogue, and is cut
 //	-- apply --             another snapshot goes live
 //
 // {{forwarded}} stands for the X-Forwarded lines of a request for the host h.
@@ -40,6 +43,7 @@ type dialogue struct {
 	other   *backend
 	peers   map[string]*peer // the current connections by who holds them
 	dead    string
+	tunnel  bool // one is left open at the end
 }
 
 const forwarded = "X-Forwarded-For: 127.0.0.1\nX-Forwarded-Proto: http\nX-Forwarded-Host: h"
@@ -159,6 +163,9 @@ func (d *dialogue) run(s step) {
 	case "recorded":
 		d.recorded(strings.Split(strings.TrimSpace(s.text), "\n"))
 		return
+	case "tunnel stays":
+		d.tunnel = true
+		return
 	case "apply":
 		d.gate.apply(d.manifest(s.text))
 		return
@@ -199,6 +206,8 @@ func (d *dialogue) peerDoes(p *peer, verb, text string) {
 	case "resets":
 		p.reset()
 		d.forget(p)
+	case "pauses":
+		time.Sleep(400 * time.Millisecond)
 	case "half-closes":
 		p.closeWrite()
 	default:
@@ -243,11 +252,11 @@ func recordLine(r *telemetry.Recent) string {
 func (d *dialogue) end() {
 	d.t.Helper()
 	client := d.peers["client"]
-	if client.conn.CloseWrite() == nil {
+	if client.conn.CloseWrite() == nil && !d.tunnel {
 		client.gone()
 	}
-	client.close()
 	d.gate.stop()
+	client.gone()
 	for who, p := range d.peers {
 		if who != "client" {
 			p.gone()

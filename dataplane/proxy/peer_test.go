@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"regexp"
 	"syscall"
 	"testing"
@@ -111,7 +112,7 @@ func (p *peer) breaks() {
 // gone waits until the other side has closed, in whatever way.
 func (p *peer) gone() {
 	p.t.Helper()
-	if rest, err := p.rest(); rest != "" || errors.Is(err, syscall.ETIMEDOUT) {
+	if rest, err := p.rest(); rest != "" || errors.Is(err, os.ErrDeadlineExceeded) {
 		p.t.Fatalf("%s: %v after %q, want the end", p.name, err, rest)
 	}
 }

@@ -69,6 +69,8 @@ func (x *exchange) carry() {
 	client, up := x.conn.sock, x.attempt.up.Conn
 	client.Consume(x.headLen + x.body.raw)
 	x.headLen, x.body.raw = 0, 0
+	x.conn.hold(up)
+	defer x.conn.hold(nil)
 	idle := x.route.route.Forward.Idle
 	var last atomic.Int64
 	last.Store(socket.Now())
