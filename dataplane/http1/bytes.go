@@ -45,6 +45,15 @@ var classes = func() (table [256]uint8) {
 
 func is(c, class uint8) bool { return classes[c]&class != 0 }
 
+// fits reports whether c may stand where shape has its byte: a "d" in shape
+// stands for any digit, and not for itself.
+func fits(c, shape byte) bool {
+	if shape == 'd' {
+		return is(c, classDigit)
+	}
+	return c == shape
+}
+
 // Eight equal bytes as a word.
 const (
 	ones  uint64 = 0x0101010101010101

@@ -30,6 +30,7 @@ var lineCorpus = []exampleClass{
 		{"GET / \r\n", "400 malformed HTTP version"},
 		{"GET / http/1.1\r\n" + hostH + end, "400 malformed HTTP version"},
 		{"GET / HTTP/1\r\n" + hostH + end, "400 malformed HTTP version"},
+		{"GET / HTTP/1.d\r\n" + hostH + end, "400 malformed HTTP version"},
 		{"GET / HTTP/1.\r\n" + hostH + end, "400 malformed HTTP version"},
 		{"GET / HTTP/01.1\r\n" + hostH + end, "400 malformed HTTP version"},
 		{"GET / HTTP/1.10\r\n" + hostH + end, "400 request line does not end after the HTTP version"},

@@ -13,6 +13,8 @@ var responseCorpus = []exampleClass{
 		{"HTTP/1.1 299 A b\t\xe9\r\nContent-Length: 0\r\n\r\n", "299 A b\t\xe9 0"},
 		{"HTTP/1.1 999 x\r\nContent-Length: 0\r\n\r\n", "999 x 0"},
 		{"HTTP/1.1 099 x\r\n\r\n", "502 status below 100"},
+		{"HTTP/1.1 d00 OK\r\n\r\n", "502 malformed status in the status line"},
+		{"HTTP/1.1 20d OK\r\n\r\n", "502 malformed status in the status line"},
 		{"HTTP/1.1 20 OK\r\n\r\n", "502 malformed status in the status line"},
 		{"HTTP/1.1 2000 OK\r\n\r\n", "502 malformed status in the status line"},
 		{"HTTP/1.1 -20 OK\r\n\r\n", "502 malformed status in the status line"},

@@ -146,7 +146,7 @@ func parseVersion(buf []byte, pos int, major, minor *uint8) (int, *Error) {
 	}
 	const shape = "HTTP/d.d\r\n"
 	for i := range min(len(b), len(shape)) {
-		if b[i] != shape[i] && (shape[i] != 'd' || !is(b[i], classDigit)) {
+		if !fits(b[i], shape[i]) {
 			return 0, badVersion(b[i], pos+i, i)
 		}
 	}

@@ -61,7 +61,7 @@ var version10 = binary.LittleEndian.Uint64([]byte("HTTP/1.0"))
 func parseStatusLine(buf []byte, resp *message.Response) (int, *Error) {
 	const shape = "HTTP/1.d ddd"
 	for i := range min(len(buf), len(shape)) {
-		if buf[i] != shape[i] && (shape[i] != 'd' || !is(buf[i], classDigit)) {
+		if !fits(buf[i], shape[i]) {
 			return 0, badStatusLine(i)
 		}
 	}
