@@ -67,6 +67,43 @@ func cpuTimes(pids []int) time.Duration {
 	return sum
 }
 
+// machineTime is what all cores have worked so far, and what the hypervisor
+// took from them, in ticks of 10 ms.
+func machineTime() time.Duration {
+	stat, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0
+	}
+	line, _, _ := strings.Cut(string(stat), "\n")
+	const idle, waiting = 3, 4 // columns of proc_stat(5) that are no work
+	var ticks int64
+	for i, field := range strings.Fields(line)[1:] {
+		if i != idle && i != waiting && i < 8 { // the guests' are in the first two already
+			n, _ := strconv.ParseInt(field, 10, 64) // not a number: counts for nothing
+			ticks += n
+		}
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+// noise tells how much of the machine others use.
+type noise struct {
+	pids          []int // whose work is not noise, beside our own
+	began         time.Time
+	machine, ours time.Duration
+}
+
+func startNoise(pids []int) noise {
+	pids = append(pids, os.Getpid())
+	return noise{pids, time.Now(), machineTime(), cpuTimes(pids)}
+}
+
+// share is the part of a core that others had since the start.
+func (n noise) share() float64 {
+	others := machineTime() - n.machine - (cpuTimes(n.pids) - n.ours)
+	return max(0, others.Seconds()/time.Since(n.began).Seconds())
+}
+
 // descendants returns root and the processes below it.
 func descendants(root int) []int {
 	children := map[int][]int{}

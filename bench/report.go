@@ -75,6 +75,12 @@ func (r *result) write(w io.Writer) error {
 			spreadOf(r.each(i, quantile(0.5))).median, spreadOf(r.each(i, quantile(0.99))).median,
 			spreadOf(r.each(i, perSecond)).median, spreadOf(r.each(i, busy)).median)
 	}
+	taken := spreadOf(r.each(0, func(s *sample) float64 { return 100 * s.noise }))
+	fmt.Fprintf(&b, "\nOthers took %.0f%% of a core (%.0f..%.0f).", taken.median, taken.least, taken.most)
+	if taken.median > 20 {
+		b.WriteString(" That is too much to believe a ratio.")
+	}
+	b.WriteString("\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -21,7 +21,8 @@ type sample struct {
 	wall     time.Duration
 	requests int64
 	latency  histogram
-	idle     int64 // bytes a connection, in the scenario that measures that
+	idle     int64   // bytes a connection, in the scenario that measures that
+	noise    float64 // part of a core that neither load nor proxies used in this round
 }
 
 // perRequest is the CPU time of one request, in microseconds.
@@ -69,6 +70,11 @@ func (p plan) turns(all []*running, s scenario) ([]sample, error) {
 		}
 		r.pids = descendants(r.process.Process.Pid)
 	}
+	var pids []int
+	for _, r := range all {
+		pids = append(pids, r.pids...)
+	}
+	others := startNoise(pids)
 	samples := make([]sample, len(all))
 	for lap := range int(max(1, p.each/p.slice)) {
 		for turn := range all {
@@ -77,6 +83,9 @@ func (p plan) turns(all []*running, s scenario) ([]sample, error) {
 				return nil, err
 			}
 		}
+	}
+	for i := range samples {
+		samples[i].noise = others.share()
 	}
 	return samples, nil
 }
