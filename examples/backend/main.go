@@ -5,6 +5,10 @@
 //	curl 127.0.0.1:9001/any/path              red GET /any/path
 //	curl 127.0.0.1:9001/healthz               200, or what it was last told
 //	curl -X PUT '127.0.0.1:9001/healthz?status=503'
+//	curl 127.0.0.1:9001/headers               the fields of the request
+//	curl -T - 127.0.0.1:9001/echo             what comes in, while it comes in
+//
+// A websocket at /websocket says back each message that it is sent.
 package main
 
 import (
@@ -12,11 +16,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"syscall"
@@ -63,16 +70,25 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// newHandler answers every path with the name and the request line, and
-// /healthz with a status that a PUT can change.
+// newHandler answers every path with the name and the request line, but for
+// those that the package comment lists.
 func newHandler(name string) http.Handler {
-	var health atomic.Int32
-	health.Store(http.StatusOK)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		fmt.Fprintf(w, "%s %s %s\n", name, r.Method, r.URL.RequestURI()) //nolint:gosec // it is plain text
+		fmt.Fprintf(w, "%s %s %s\n", name, r.Method, r.URL.RequestURI())
 	})
+	mux.HandleFunc("/headers", sayHeaders)
+	mux.HandleFunc("/echo", echo)
+	mux.HandleFunc("GET /websocket", serveWebsocket)
+	addHealth(mux)
+	return mux
+}
+
+// addHealth adds /healthz, with a status that a PUT can change.
+func addHealth(mux *http.ServeMux) {
+	var health atomic.Int32
+	health.Store(http.StatusOK)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(int(health.Load()))
 	})
@@ -85,5 +101,42 @@ func newHandler(name string) http.Handler {
 		health.Store(int32(status))
 		w.WriteHeader(http.StatusNoContent)
 	})
-	return mux
+}
+
+// sayHeaders lists the fields of the request by name, Host among them.
+func sayHeaders(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	fields := r.Header.Clone()
+	fields.Set("Host", r.Host)
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
+		for _, value := range fields[field] {
+			fmt.Fprintf(w, "%s: %s\n", field, value)
+		}
+	}
+}
+
+// echo says each piece of the body back before it reads the next.
+func echo(w http.ResponseWriter, r *http.Request) {
+	control := http.NewResponseController(w)
+	// HTTP/1.1 of net/http reads the whole body before it answers, unless told otherwise.
+	if err := control.EnableFullDuplex(); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	piece := make([]byte, 32<<10)
+	for {
+		n, err := r.Body.Read(piece)
+		if _, failed := w.Write(piece[:n]); failed != nil {
+			return
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				panic(http.ErrAbortHandler) // so that the client is not told that this was all
+			}
+			return
+		}
+		if err := control.Flush(); err != nil {
+			return
+		}
+	}
 }
