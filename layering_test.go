@@ -24,7 +24,7 @@ var floors = [][]string{
 		"dataplane/message", "dataplane/socket",
 		"dataplane/upstream/balance", "dataplane/upstream/health", "dataplane/upstream/retry",
 	},
-	{"dataplane/http1", "dataplane/route", "dataplane/upstream/pool"},
+	{"dataplane/http1", "dataplane/http2", "dataplane/route", "dataplane/upstream/pool"},
 	{"dataplane/snapshot"},
 	{"dataplane/upstream", "dataplane/telemetry", "dataplane/listener"},
 	{"dataplane/proxy", "dataplane/control", "dataplane/admin"},
@@ -60,7 +60,8 @@ var boundaries = []boundary{
 	{
 		why: "the wire and the request path are ours",
 		rooms: []string{
-			"dataplane/message", "dataplane/socket", "dataplane/http1", "dataplane/route", "dataplane/proxy",
+			"dataplane/message", "dataplane/socket", "dataplane/http1", "dataplane/http2", "dataplane/route",
+			"dataplane/proxy",
 		},
 		must: func(imported string) bool { return imported != "net/http" },
 	},

@@ -76,7 +76,7 @@ func (c *CLI) configPath() (string, error) {
 func (c *CLI) readConfig() (*config, error) {
 	path, err := c.configPath()
 	if err != nil {
-		return &config{}, nil
+		return &config{}, nil //nolint:nilerr // where there is nowhere to look, there is no file
 	}
 	data, err := readBounded(path, maxConfigBytes)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -13,7 +13,7 @@ func (c *CLI) contextVerb() *cobra.Command {
 		Short:   "Name targets, and choose one for the commands that follow",
 		GroupID: groupLocal,
 		Args:    noSuchVerb,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return c.listContexts() },
+		RunE:    func(*cobra.Command, []string) error { return c.listContexts() },
 	}
 	list := &cobra.Command{
 		Use: "list", Short: "List the contexts", Args: noArgs,

@@ -69,12 +69,10 @@ func (c *CLI) main(ctx context.Context, args []string) int {
 
 // exitCode is the code that err asks for.
 func exitCode(err error) int {
-	var coded *codedError
-	if errors.As(err, &coded) {
+	if coded, ok := errors.AsType[*codedError](err); ok {
 		return coded.code
 	}
-	var usage *usageError
-	if errors.As(err, &usage) {
+	if _, ok := errors.AsType[*usageError](err); ok {
 		return exitUsage
 	}
 	return exitFailed

@@ -135,8 +135,7 @@ func (e *showError) Error() string { return e.err.Error() }
 func (e *showError) Unwrap() error { return e.err }
 
 func failedWatch(d destination, err error) error {
-	var failed *showError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*showError](err); ok {
 		return failed.err
 	}
 	return failedCall(d, err)

@@ -135,8 +135,7 @@ func (c *CLI) report(err error) {
 	if errors.As(err, &coded) && coded.err == nil {
 		return
 	}
-	var usage *usageError
-	if errors.As(err, &usage) {
+	if usage, ok := errors.AsType[*usageError](err); ok {
 		c.say("error: %s\nSee '%s --help'.", usage.text, usage.path)
 		return
 	}

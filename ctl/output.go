@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -28,11 +29,9 @@ func (f *format) String() string { return string(*f) }
 
 // Set takes one of the known forms.
 func (f *format) Set(s string) error {
-	for _, known := range formats {
-		if s == known {
-			*f = format(s)
-			return nil
-		}
+	if slices.Contains(formats, s) {
+		*f = format(s)
+		return nil
 	}
 	return fmt.Errorf("must be one of %s", strings.Join(formats, ", "))
 }

@@ -61,8 +61,7 @@ func (k *client) pushSnapshot(ctx context.Context, p *push) error {
 
 // failedPush keeps what this program refuses apart from what failed.
 func failedPush(d destination, err error) error {
-	var refused *refusedPush
-	if errors.As(err, &refused) {
+	if _, ok := errors.AsType[*refusedPush](err); ok {
 		return err
 	}
 	return failedCall(d, err)

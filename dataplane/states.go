@@ -16,8 +16,7 @@ import (
 func (s *Server) recordStates(ctx context.Context, r *control.EventReader) {
 	for {
 		events, err := r.Next(ctx, 64)
-		var slow *control.SlowReaderError
-		if errors.As(err, &slow) {
+		if _, ok := errors.AsType[*control.SlowReaderError](err); ok {
 			s.logger.Warn("states of snapshots were not recorded", "error", err)
 			r = s.events.ReadNew()
 			continue

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -109,8 +110,7 @@ func serve(f *flags) error {
 	logger.Info("started", "control", text(s.ControlAddr()), "admin", text(s.AdminAddr()), "version", f.options.Version)
 	if err := begin(ctx, s, f.config, logger); err != nil {
 		stop()
-		<-running
-		return err
+		return errors.Join(err, <-running)
 	}
 	go reopenOnHangup(ctx, s, logger)
 	return <-running

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -58,7 +59,7 @@ func status(value string) (condition, error) {
 	}
 	want, err := strconv.Atoi(value)
 	if err != nil || want < 0 || want > 999 {
-		return nil, fmt.Errorf("want a status such as 404, or a class such as 5xx")
+		return nil, errors.New("want a status such as 404, or a class such as 5xx")
 	}
 	return func(r *telemetry.Recent) bool { return r.Status == want }, nil
 }
@@ -66,7 +67,7 @@ func status(value string) (condition, error) {
 func slower(value string) (condition, error) {
 	least, err := time.ParseDuration(value)
 	if err != nil {
-		return nil, fmt.Errorf("want a duration such as 250ms")
+		return nil, errors.New("want a duration such as 250ms")
 	}
 	return func(r *telemetry.Recent) bool { return r.Duration >= least }, nil
 }

@@ -65,8 +65,7 @@ func untilStopped(ctx context.Context, stop <-chan struct{}) (context.Context, c
 
 // endOf is why a stream ends: the server's stop rather than the context's end.
 func endOf(ctx context.Context, err error) error {
-	var stop *Refusal
-	if errors.As(context.Cause(ctx), &stop) {
+	if stop, ok := errors.AsType[*Refusal](context.Cause(ctx)); ok {
 		return stop
 	}
 	return err

@@ -45,8 +45,7 @@ func (s *inspectService) Explain(_ context.Context, m *controlv1.ExplainRequest)
 		return nil, status.Error(codes.FailedPrecondition, "nothing is active, and no candidate was sent")
 	}
 	answer, err := snapshot.Explain(active, m)
-	var bad *snapshot.InvalidError
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*snapshot.InvalidError](err); ok {
 		return nil, invalid(bad.Violations)
 	}
 	if err != nil {

@@ -164,8 +164,7 @@ func (a *Applier) prepare(j *job) (p Prepared, err error) {
 	if cause := context.Cause(ctx); errors.Is(err, ctx.Err()) && cause != nil {
 		err = cause
 	}
-	var refusal *Refusal
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*Refusal](err); ok {
 		return nil, refusal
 	}
 	return nil, nodeRefused(err)
@@ -238,8 +237,7 @@ func (a *Applier) conclude(j *job, result *Result, err error) {
 
 // brief is an error without its violations, of which there may be many.
 func brief(err error) string {
-	var refusal *Refusal
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*Refusal](err); ok {
 		return refusal.Text
 	}
 	return err.Error()

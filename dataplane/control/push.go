@@ -154,8 +154,7 @@ func (p *pushStream) commit(c *controlv1.PushCommit) error {
 	begin := p.staging.begin
 	_, active := p.service.applier.Active()
 	snapshot, err := p.staging.finish(c, active)
-	var refusal *Refusal
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*Refusal](err); ok {
 		return p.refuse(begin, refusal)
 	}
 	if err != nil {

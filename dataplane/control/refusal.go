@@ -200,8 +200,7 @@ func fieldErrors(err error) []*FieldError {
 		}
 		return all
 	}
-	var f *FieldError
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*FieldError](err); ok {
 		return []*FieldError{f}
 	}
 	return nil

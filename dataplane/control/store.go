@@ -184,8 +184,7 @@ func (s *Store) scan() error {
 	}
 	slices.SortFunc(s.list, func(a, b Stored) int { return cmp.Compare(b.Generation, a.Generation) })
 	for _, e := range s.list {
-		var fault StoreFault
-		if errors.As(e.Err, &fault) {
+		if fault, ok := errors.AsType[StoreFault](e.Err); ok {
 			s.faults = append(s.faults, fault)
 		}
 	}

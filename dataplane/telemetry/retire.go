@@ -47,7 +47,7 @@ func (r *Recorder) retired(l *life) bool {
 // enforceRetired drops retired series beyond maxRetired. r.mu is held.
 func (r *Recorder) enforceRetired() {
 	kept := 0
-	r.visitRetired(func(l *life) bool {
+	r.visitRetired(func(*life) bool {
 		kept++
 		return kept > maxRetired
 	})

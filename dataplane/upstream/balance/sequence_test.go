@@ -34,7 +34,7 @@ func TestSequence(t *testing.T) {
 func letters(order []int32) string {
 	words := make([]string, len(order))
 	for i, o := range order {
-		words[i] = string(rune('a' + o))
+		words[i] = string('a' + o)
 	}
 	return strings.Join(words, " ")
 }
@@ -88,7 +88,7 @@ func TestShareIsExactOverAPeriod(t *testing.T) {
 			p.Next(len(order))
 		}
 		counts := make([]int, len(weights))
-		for range len(order) {
+		for range order {
 			counts[order[p.Next(len(order))]]++
 		}
 		for i, n := range counts {
