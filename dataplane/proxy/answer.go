@@ -97,7 +97,7 @@ func (x *exchange) redirect(r *snapshot.Redirect) {
 // connection ends after it.
 func (x *exchange) say(a *answer) {
 	x.begin()
-	x.facts.Status, x.facts.HeadAt = a.status, socket.Now()
+	x.facts.Status, x.facts.HeadAt = a.status, x.tick()
 	if x.body.streams && !x.body.ended {
 		x.keep, x.lingers = false, true
 	}
@@ -107,10 +107,10 @@ func (x *exchange) say(a *answer) {
 		x.out = append(x.out, a.body...)
 		x.relayed = int64(len(a.body))
 	}
-	deadline := socket.Now() + int64(answerTime)
-	if _, err := x.conn.sock.Write(x.out, deadline); err != nil {
+	if _, err := x.conn.sock.Write(x.out, x.now+int64(answerTime)); err != nil {
 		x.keep, x.lingers = false, false
 	}
+	x.tick()
 }
 
 // answerTime is how long a client may take to accept an answer of our own.

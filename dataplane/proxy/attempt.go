@@ -40,8 +40,9 @@ func (x *exchange) try(fresh bool) *failure {
 	f := x.route.route.Forward
 	x.attempt = attempt{endpoint: ep, facts: x.gen.View.Attempt(&x.facts)}
 	a := &x.attempt
-	a.facts.Endpoint, a.facts.Started = ep.Address(), socket.Now()
-	a.deadline = earlier(x.deadline, after(a.facts.Started, f.PerTry))
+	a.facts.Endpoint = ep.Address()
+	x.now = a.facts.Started
+	a.deadline = earlier(x.deadline, after(x.now, f.PerTry))
 	ep.Begin()
 	if fail := x.connect(fresh); fail != nil {
 		return fail
@@ -78,7 +79,9 @@ func (x *exchange) connection(fresh bool) (*pool.Conn, error) {
 			return up, nil
 		}
 	}
-	return x.attempt.endpoint.Dial(x.attempt.deadline)
+	up, err := x.attempt.endpoint.Dial(x.attempt.deadline)
+	x.tick()
+	return up, err
 }
 
 func (x *exchange) connectFailure(err error) *failure {
@@ -112,7 +115,7 @@ func (x *exchange) send() *failure {
 	if err == nil && len(body) > 0 {
 		err = x.give(body)
 	}
-	a.sentAt = socket.Now()
+	a.sentAt = x.tick()
 	a.facts.SentAt = a.sentAt
 	if errors.Is(err, errClientGone) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return x.broken(err)
@@ -125,19 +128,21 @@ func (x *exchange) send() *failure {
 
 // give writes to the upstream, and looks after the client where that takes long.
 func (x *exchange) give(p []byte) error {
-	a, now := &x.attempt, socket.Now()
-	deadline := earlier(a.deadline, after(now, x.route.route.Forward.Idle))
+	a := &x.attempt
+	deadline := earlier(a.deadline, after(x.now, x.route.route.Forward.Idle))
 	for {
-		n, err := a.up.Write(p, earlier(deadline, now+watch))
+		n, err := a.up.Write(p, earlier(deadline, x.now+watch))
 		a.sent = a.sent || n > 0
 		p = p[n:]
-		now = socket.Now()
 		switch {
-		case !errors.Is(err, os.ErrDeadlineExceeded) || deadline != 0 && now >= deadline:
+		case err == nil:
+			return nil
+		case !errors.Is(err, os.ErrDeadlineExceeded) || deadline != 0 && x.tick() >= deadline:
 			return err
 		case x.clientGone():
 			return errClientGone
 		}
+		x.tick()
 	}
 }
 
@@ -202,8 +207,9 @@ func (x *exchange) awaitHead() *failure {
 }
 
 func (x *exchange) noteFirstByte() {
+	x.tick()
 	if f := x.attempt.facts; f.FirstByteAt == 0 {
-		f.FirstByteAt = socket.Now()
+		f.FirstByteAt = x.now
 	}
 }
 
@@ -244,8 +250,8 @@ var (
 // client is still there, and returns errNothingYet if it is; the timer for that
 // is not set for each request.
 func (x *exchange) wait(want int, deadline int64) error {
-	err := x.attempt.up.Fill(want, earlier(deadline, socket.Now()+watch))
-	if !errors.Is(err, os.ErrDeadlineExceeded) || deadline != 0 && socket.Now() >= deadline {
+	err := x.attempt.up.Fill(want, earlier(deadline, x.now+watch))
+	if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || x.tick() >= deadline && deadline != 0 {
 		return err
 	}
 	if x.clientGone() {
@@ -339,7 +345,7 @@ func (x *exchange) forsake() {
 // settle tells the endpoint how the attempt went. Each attempt is settled once.
 func (x *exchange) settle() {
 	a := &x.attempt
-	a.facts.Ended = socket.Now()
+	a.facts.Ended = x.tick()
 	a.endpoint.Done(a.outcome, a.facts.Ended-a.facts.Started)
 	x.attempt = attempt{}
 }

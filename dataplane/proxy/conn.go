@@ -23,7 +23,8 @@ type Conn struct {
 	sock   *socket.Conn
 	peer   netip.Addr // the zero Addr on a unix socket
 	port   uint16
-	secure bool // over TLS
+	secure bool  // over TLS
+	now    int64 // when the last exchange ended; owned by Serve
 
 	phase  atomic.Int32
 	drain  atomic.Bool
@@ -86,6 +87,7 @@ func (c *Conn) Drain() {
 func (c *Conn) Serve() {
 	defer c.sock.Discard()
 	defer c.Close()
+	c.now = socket.Now()
 	for c.awaitRequest() {
 		if !c.serveOne() {
 			return
@@ -120,7 +122,7 @@ func (c *Conn) awaitRequest() bool {
 	c.phase.Store(idle)
 	err := socket.ErrInterrupted
 	if !c.drain.Load() {
-		err = c.sock.Fill(0, after(socket.Now(), c.idleTimeout()))
+		err = c.sock.Fill(0, after(c.now, c.idleTimeout()))
 	}
 	if !c.phase.CompareAndSwap(idle, active) {
 		for c.phase.Load() != woken {
@@ -131,7 +133,7 @@ func (c *Conn) awaitRequest() bool {
 	}
 	if errors.Is(err, socket.ErrInterrupted) && c.sock.Peek() == socket.Readable {
 		// It came before the drain, and is served as the last.
-		err = c.sock.Fill(0, after(socket.Now(), c.idleTimeout()))
+		err = c.sock.Fill(0, 0)
 	}
 	return err == nil
 }

@@ -45,9 +45,10 @@ type exchange struct {
 	out     []byte        // what is written next
 	relayed int64         // body bytes given to the client
 
-	begun   bool // telemetry has heard of it
-	keep    bool // the client's connection can be used again
-	lingers bool // the client may still be sending
+	now     int64 // the last look at the clock; looking costs, so it is shared
+	begun   bool  // telemetry has heard of it
+	keep    bool  // the client's connection can be used again
+	lingers bool  // the client may still be sending
 
 	facts telemetry.Exchange
 
@@ -79,7 +80,7 @@ func (x *exchange) serve(c *Conn) bool {
 	x.site = x.gen.site(c.slot)
 	x.tried = x.triedSpace[:0]
 	x.out = socket.GetBuffer(0)[:0]
-	x.facts.Shard, x.facts.Started = c.shard, socket.Now()
+	x.facts.Shard, x.facts.Started = c.shard, x.tick()
 	if x.readHead() {
 		x.keep = !x.req.Close && !c.drain.Load()
 		x.run()
@@ -88,9 +89,15 @@ func (x *exchange) serve(c *Conn) bool {
 	return x.keep
 }
 
+// tick looks at the clock.
+func (x *exchange) tick() int64 {
+	x.now = socket.Now()
+	return x.now
+}
+
 // finish records the exchange and lets go of what it held.
 func (x *exchange) finish() {
-	x.facts.Ended = socket.Now()
+	x.facts.Ended, x.conn.now = x.now, x.now
 	x.facts.BytesOut = x.relayed
 	if x.begun {
 		x.gen.View.Finish(&x.facts)

@@ -96,16 +96,18 @@ func (x *exchange) relayBody(kind message.BodyKind) *failure {
 
 // more waits for the next piece of the answer's body.
 func (x *exchange) more() error {
+	x.tick()
 	want, deadline := x.want(), x.idleDeadline()
-	for {
-		if err := x.wait(want, deadline); !errors.Is(err, errNothingYet) {
-			return err
-		}
+	err := errNothingYet
+	for err == errNothingYet {
+		err = x.wait(want, deadline)
 	}
+	x.tick()
+	return err
 }
 
 func (x *exchange) idleDeadline() int64 {
-	return earlier(x.deadline, after(socket.Now(), x.route.route.Forward.Idle))
+	return earlier(x.deadline, after(x.now, x.route.route.Forward.Idle))
 }
 
 // want is how large a buffer the rest of the answer deserves.
@@ -209,7 +211,7 @@ func (x *exchange) bodyBroken(err error) *failure {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		x.attempt.outcome = upstream.Timeout
 		detail := "the upstream was silent for too long"
-		if x.deadline != 0 && socket.Now() >= x.deadline {
+		if x.deadline != 0 && x.now >= x.deadline {
 			detail = "the answer took longer than the exchange may"
 		}
 		return &failure{reason: reasonRead, detail: detail}

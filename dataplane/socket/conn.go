@@ -34,7 +34,7 @@ type Conn struct {
 	// Owned by the reader.
 	in        []byte // nil while nothing is held
 	r, w      int    // in[r:w] is unread
-	readArmed int64  // when the read timer fires, 0: not armed
+	readArmed int64  // when the read timer fires; 0: not armed; fired: it has
 	try       func(fd uintptr) bool
 	tryN      int
 	tryErr    error
@@ -117,7 +117,7 @@ func (c *Conn) Fill(want int, deadline int64) error {
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return err
 		}
-		c.readArmed = 0
+		c.readArmed = fired
 		if deadline != 0 && Now() >= deadline {
 			return os.ErrDeadlineExceeded
 		}
@@ -148,9 +148,13 @@ func (c *Conn) makeRoom(want int) error {
 	return ErrFull
 }
 
+// fired stands for a timer that fired: until it is set anew, nothing can be read
+// or written. Now is greater.
+const fired = 1
+
 // armRead makes the read timer fire at the deadline or before.
 func (c *Conn) armRead(deadline int64) error {
-	if deadline != 0 && (c.readArmed == 0 || c.readArmed > deadline) {
+	if deadline != 0 && (c.readArmed <= fired || c.readArmed > deadline) {
 		if err := c.net.SetReadDeadline(At(deadline)); err != nil {
 			return err
 		}

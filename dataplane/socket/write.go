@@ -30,7 +30,7 @@ func (c *Conn) Write(p []byte, deadline int64) (n int, err error) {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return n, err
 		}
-		c.writeArmed = 0
+		c.writeArmed = fired
 		if deadline != 0 && Now() >= deadline {
 			return n, os.ErrDeadlineExceeded
 		}
@@ -39,7 +39,7 @@ func (c *Conn) Write(p []byte, deadline int64) (n int, err error) {
 
 // armWrite makes the write timer fire at the deadline or before.
 func (c *Conn) armWrite(deadline int64) error {
-	if deadline != 0 && (c.writeArmed == 0 || c.writeArmed > deadline) {
+	if deadline != 0 && (c.writeArmed <= fired || c.writeArmed > deadline) {
 		if err := c.net.SetWriteDeadline(At(deadline)); err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func (c *Conn) Interrupt() {
 // Resume lets reads go on after an Interrupt.
 func (c *Conn) Resume() {
 	c.interrupted.Store(false)
-	c.readArmed = 1
+	c.readArmed = fired
 }
 
 // State is what a glance at a connection shows.
