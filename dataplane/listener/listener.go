@@ -116,6 +116,10 @@ func (l *Listener) accept(open func(c net.Conn, n uint64) Conn) {
 	delay := time.Duration(0)
 	for {
 		l.awaitRoom()
+		if l.ends() { // that, and not room, may be why the wait is over
+			l.acceptWaiting(open)
+			return
+		}
 		c, err := l.socket.Accept()
 		switch {
 		case err == nil:

@@ -7,6 +7,7 @@ import (
 	"net"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -116,6 +117,56 @@ func TestStopKeepsTheLimit(t *testing.T) {
 	if open, accepted := l.Counts(); open != 1 || accepted != 1 {
 		t.Errorf("%d open, %d accepted, with room for 1", open, accepted)
 	}
+	for _, c := range clients {
+		_ = c.Close()
+	}
+	l.Drain(context.Background())
+}
+
+// slowToEnd is a socket whose Accept goes on working for as long as the listener
+// could still call it after Stop was called.
+type slowToEnd struct {
+	*net.TCPListener
+
+	t        *testing.T
+	listener *Listener
+	accepted chan struct{}
+	once     bool
+}
+
+func (s *slowToEnd) Accept() (net.Conn, error) {
+	if s.once {
+		s.t.Error("accepts over the limit")
+		return nil, net.ErrClosed
+	}
+	s.once = true
+	defer close(s.accepted)
+	return s.TCPListener.Accept()
+}
+
+func (s *slowToEnd) SetDeadline(t time.Time) error {
+	s.listener.accepting.Wait()
+	return s.TCPListener.SetDeadline(t)
+}
+
+// Between the word that the listener stops and the end of its socket nothing is
+// accepted over the limit.
+func TestStoppingIsNoRoom(t *testing.T) {
+	l := bind(t, "tcp", "127.0.0.1:0")
+	l.SetLimit(1)
+	socket := &slowToEnd{TCPListener: l.socket.(*net.TCPListener), t: t, listener: l, accepted: make(chan struct{})}
+	l.socket = socket
+	var clients []net.Conn
+	for range 2 {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		clients = append(clients, c)
+	}
+	l.Serve(openEcho)
+	<-socket.accepted
+	l.Stop()
 	for _, c := range clients {
 		_ = c.Close()
 	}
