@@ -19,7 +19,7 @@ func (c *CLI) statusVerb() *cobra.Command {
 		Use:     "status [CLUSTER...]",
 		Short:   "Show how the node, its listeners and its endpoints fare",
 		GroupID: groupLook,
-		ValidArgsFunction: func(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return c.completeNames(cmd, "clusters")
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
