@@ -139,22 +139,28 @@ var hosts atomic.Int32
 // start starts a command as an example writes it, and waits until it serves.
 func (s *site) start(command string) *process {
 	s.t.Helper()
-	line := strings.ReplaceAll(s.here(command), "-p /tmp", "-p "+s.dir)
 	awaited := written.FindString(command)
 	switch name, _, _ := strings.Cut(command, " "); name {
 	case "dataplane":
 		awaited = defaultControl
-		line += " --control " + s.at(defaultControl) + " --admin " + s.at(defaultAdmin)
+		command += " --control " + defaultControl + " --admin " + defaultAdmin
 	case "nginx":
 		awaited = "127.0.0.1:9002" // as nginx.conf says
+		command = strings.ReplaceAll(command, "-p /tmp", "-p .")
 	case "controlplane-go", "node":
 		awaited = "127.0.0.1:8080" // the listener that it makes
 	}
-	p := startProcess(s.t, s.dir, s.env, command, "bash", "-c", "exec "+line)
+	p := s.launch(command)
 	if awaited != "" {
 		s.reach(p, s.at(awaited))
 	}
 	return p
+}
+
+// launch starts a command.
+func (s *site) launch(command string) *process {
+	s.t.Helper()
+	return startProcess(s.t, s.dir, s.env, command, "bash", "-c", "exec "+s.here(command))
 }
 
 // reach waits until a process accepts connections. Not every program says when.
@@ -199,7 +205,7 @@ func (s *site) must(command string) string {
 // events watches what the data plane says of itself.
 func (s *site) events() *process {
 	s.t.Helper()
-	return s.start("ctl events --watch")
+	return s.launch("ctl events --watch")
 }
 
 // status is what the data plane says of itself.
