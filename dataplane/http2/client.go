@@ -1,0 +1,127 @@
+package http2
+
+import (
+	"io"
+	"os"
+
+	"github.com/headgate/headgate/dataplane/message"
+	"github.com/headgate/headgate/dataplane/socket"
+)
+
+// Client is the client side of a connection.
+type Client struct{ conn conn }
+
+// NewClient makes the client side of a connection that was agreed to speak HTTP/2.
+func NewClient(c *socket.Conn, o Options) *Client {
+	cl := &Client{}
+	cl.conn.init(c, o, true)
+	return cl
+}
+
+// Start runs the connection on a goroutine of its own until it ends.
+func (c *Client) Start() { go func() { _ = c.conn.run() }() }
+
+// Done is closed when nothing of the connection runs any more. Every stream has
+// failed by then that had not ended.
+func (c *Client) Done() <-chan struct{} { return c.conn.done }
+
+// Err is why the connection ended, or nil.
+func (c *Client) Err() error {
+	c.conn.mu.Lock()
+	defer c.conn.mu.Unlock()
+	return c.conn.endErr
+}
+
+// CanTake reports whether NewStream would succeed.
+func (c *Client) CanTake() bool {
+	c.conn.mu.Lock()
+	defer c.conn.mu.Unlock()
+	return c.conn.refusal() == nil
+}
+
+// Streams is how many streams are open.
+func (c *Client) Streams() int {
+	c.conn.mu.Lock()
+	defer c.conn.mu.Unlock()
+	return len(c.conn.streams) + c.conn.opened
+}
+
+// ExtendedConnect reports whether the server has said that it takes :protocol
+// (RFC 8441). What it says comes with the first bytes of the connection.
+func (c *Client) ExtendedConnect() bool {
+	c.conn.mu.Lock()
+	defer c.conn.mu.Unlock()
+	return c.conn.peerExtended
+}
+
+// NewStream makes a stream, which is opened by WriteRequestHead and ended by
+// Finish. The error is ErrFull, or one that says that the connection is going
+// away or has ended; nothing was sent then.
+func (c *Client) NewStream() (*Stream, error) {
+	c.conn.mu.Lock()
+	defer c.conn.mu.Unlock()
+	if err := c.conn.refusal(); err != nil {
+		return nil, err
+	}
+	s := c.conn.newStream()
+	s.listed = true
+	s.window = c.conn.o.StreamWindow
+	c.conn.opened++
+	return s, nil
+}
+
+// refusal is why no stream can be made. mu is held.
+func (c *conn) refusal() error {
+	switch {
+	case c.ended:
+		return c.closedError()
+	case c.peerGoAway || c.goAwaySent || c.draining != 0 || c.nextID > maxStreamID:
+		return errGoingAway
+	case int64(len(c.streams)+c.opened) >= min(c.peerStreams, int64(c.o.MaxConcurrentStreams)):
+		return ErrFull
+	}
+	return nil
+}
+
+var errGoingAway = &StreamError{Code: RefusedStream, Reason: "the connection takes no more streams", NotProcessed: true}
+
+// Shutdown lets the streams that are open be the last, and ends the connection
+// after them. It does not wait.
+func (c *Client) Shutdown() {
+	c.conn.mu.Lock()
+	defer c.conn.mu.Unlock()
+	if !c.conn.ended && !c.conn.goAwaySent {
+		c.conn.finalGoAway()
+	}
+}
+
+// Close cuts the connection, whatever it is doing. It does not wait.
+func (c *Client) Close() { c.conn.close() }
+
+// ReadHead waits for the next head of the response: any number of interim ones
+// and the final one, after which it is io.EOF. It and its bytes are valid until the next call. The error is
+// that of Err, or os.ErrDeadlineExceeded when deadline, a time of Options.Now or
+// 0 for none, has passed.
+func (s *Stream) ReadHead(deadline int64) (*message.Response, error) {
+	c := s.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(s.heads) == 0 {
+		switch {
+		case s.err != nil:
+			return nil, s.err
+		case s.recvEnd:
+			return nil, io.EOF
+		case !s.wait(&s.reader, deadline):
+			return nil, os.ErrDeadlineExceeded
+		}
+	}
+	putHead(s.current)
+	s.current = s.heads[0]
+	s.heads = s.heads[:copy(s.heads, s.heads[1:])]
+	s.current.response(&s.response)
+	return &s.response, nil
+}
+
+// Finish gives the stream back. One that has not ended is cancelled.
+func (s *Stream) Finish() { s.finish() }

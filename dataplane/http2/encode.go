@@ -1,0 +1,205 @@
+package http2
+
+import (
+	"bytes"
+	"hash/maphash"
+	"unsafe"
+
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/headgate/headgate/dataplane/message"
+)
+
+const (
+	// tableBytes is the most that our side of the compression uses, whatever the
+	// peer would allow: it is the default of RFC 9113 section 6.5.2.
+	tableBytes = 4096
+	// tableSlots holds every entry: each counts for more than 32 bytes.
+	tableSlots = 128
+	// maxIndexed is the longest name and value that is worth a place.
+	maxIndexed = 1024
+)
+
+// encoder writes header blocks (RFC 7541). A pair is put into the dynamic table
+// when it is seen for the second time: what is different each time is written as
+// it is, and displaces nothing. It allocates nothing once its entries have grown.
+// Credentials are never put there (section 7.1.3): requests of different clients
+// share a connection.
+type encoder struct {
+	seed     maphash.Seed
+	max      int // bytes that the table may hold
+	size     int
+	lowest   int  // what max went down to since the last block
+	resized  bool // the peer must be told of max with the next block
+	oldest   uint64
+	next     uint64 // entries oldest to next-1 are in the table
+	entries  [tableSlots]entry
+	byHash   [256]uint64 // the entry that was added last for a hash
+	sighted  [256]uint32 // the hash that was seen last
+	nameRoom []byte
+}
+
+type entry struct {
+	hash uint64
+	text []byte // name and value
+	name int    // bytes of the name
+}
+
+func (e *entry) size() int { return len(e.text) + 32 }
+
+func newEncoder() *encoder {
+	return &encoder{seed: maphash.MakeSeed(), max: tableBytes, lowest: tableBytes, next: 1, oldest: 1}
+}
+
+// setMax takes the size that the peer allows the table.
+func (e *encoder) setMax(size uint32) {
+	e.max = int(min(size, tableBytes))
+	e.lowest = min(e.lowest, e.max)
+	e.resized = true
+	e.evict(0)
+}
+
+// evict makes room for an entry of a size.
+func (e *encoder) evict(room int) {
+	for e.size+room > e.max && e.oldest < e.next {
+		e.size -= e.entries[e.oldest%tableSlots].size()
+		e.oldest++
+	}
+}
+
+// begin begins a header block.
+func (e *encoder) begin(dst []byte) []byte {
+	if !e.resized {
+		return dst
+	}
+	if e.lowest < e.max {
+		dst = appendInt(dst, 0x20, 5, e.lowest)
+	}
+	e.resized, e.lowest = false, e.max
+	return appendInt(dst, 0x20, 5, e.max)
+}
+
+// field appends a field line; the name may be in any case.
+func (e *encoder) field(dst []byte, id message.ID, name, value []byte) []byte {
+	if id != message.Other {
+		return e.pair(dst, knownStatic[id], knownNames[id], value, secret[id])
+	}
+	e.nameRoom = appendLower(e.nameRoom[:0], name)
+	return e.pair(dst, 0, e.nameRoom, value, false)
+}
+
+var secret = [256]bool{
+	message.Authorization: true, message.ProxyAuthorization: true,
+	message.Cookie: true, message.SetCookie: true,
+}
+
+// pair appends a name in lower case and a value. static is the index of the name
+// in the static table if it is known, or 0.
+func (e *encoder) pair(dst []byte, static uint8, name, value []byte, never bool) []byte {
+	if never {
+		return e.literal(dst, 0x10, 4, static, name, value)
+	}
+	if len(name)+len(value) > maxIndexed || len(name)+len(value)+32 > e.max {
+		return e.literal(dst, 0, 4, static, name, value)
+	}
+	hash := e.hash(static, name, value)
+	slot := hash % uint64(len(e.byHash))
+	if n := e.byHash[slot]; n >= e.oldest && e.entries[n%tableSlots].is(hash, name, value) {
+		return appendInt(dst, 0x80, 7, staticLast+int(e.next-n))
+	}
+	if tag := uint32(hash>>32) | 1; e.sighted[slot] != tag {
+		e.sighted[slot] = tag
+		return e.literal(dst, 0, 4, static, name, value)
+	}
+	dst = e.literalCoded(dst, static, name, value)
+	e.add(hash, name, value)
+	return dst
+}
+
+func (e *encoder) hash(static uint8, name, value []byte) uint64 {
+	hash := maphash.Bytes(e.seed, value)
+	if static != 0 {
+		return hash ^ uint64(static)*0x9e3779b97f4a7c15
+	}
+	return hash ^ maphash.Bytes(e.seed, name)*0x9e3779b97f4a7c15
+}
+
+func (n *entry) is(hash uint64, name, value []byte) bool {
+	return n.hash == hash && bytes.Equal(n.text[:n.name], name) && bytes.Equal(n.text[n.name:], value)
+}
+
+// add puts a pair into the table.
+func (e *encoder) add(hash uint64, name, value []byte) {
+	n := len(name) + len(value) + 32
+	e.evict(n)
+	slot := &e.entries[e.next%tableSlots]
+	slot.hash, slot.name = hash, len(name)
+	slot.text = append(append(slot.text[:0], name...), value...)
+	e.byHash[hash%uint64(len(e.byHash))] = e.next
+	e.next++
+	e.size += n
+}
+
+// literal appends a pair that is not put into the table. It is not Huffman
+// coded: that costs both sides more than the bytes it saves.
+func (e *encoder) literal(dst []byte, first byte, bits int, static uint8, name, value []byte) []byte {
+	if static == 0 {
+		static = staticNames[string(name)]
+	}
+	dst = appendInt(dst, first, bits, int(static))
+	if static == 0 {
+		dst = appendPlain(dst, name)
+	}
+	return appendPlain(dst, value)
+}
+
+// literalCoded appends a pair that is put into the table.
+func (e *encoder) literalCoded(dst []byte, static uint8, name, value []byte) []byte {
+	if static == 0 {
+		static = staticNames[string(name)]
+	}
+	dst = appendInt(dst, 0x40, 6, int(static))
+	if static == 0 {
+		dst = appendCoded(dst, name)
+	}
+	return appendCoded(dst, value)
+}
+
+// appendInt appends an integer with a prefix of some bits (RFC 7541 section
+// 5.1); first holds the bits before it.
+func appendInt(dst []byte, first byte, bits, n int) []byte {
+	limit := 1<<bits - 1
+	if n < limit {
+		return append(dst, first|byte(n))
+	}
+	dst = append(dst, first|byte(limit))
+	for n -= limit; n >= 0x80; n >>= 7 {
+		dst = append(dst, byte(n)|0x80)
+	}
+	return append(dst, byte(n))
+}
+
+// appendPlain appends a string as it is (RFC 7541 section 5.2).
+func appendPlain(dst, s []byte) []byte {
+	return append(appendInt(dst, 0, 7, len(s)), s...)
+}
+
+// appendCoded appends a string in the shorter of its forms.
+func appendCoded(dst, s []byte) []byte {
+	text := unsafe.String(unsafe.SliceData(s), len(s)) // not kept by those that it is given to
+	n := hpack.HuffmanEncodeLength(text)
+	if n >= uint64(len(s)) {
+		return appendPlain(dst, s)
+	}
+	return hpack.AppendHuffmanString(appendInt(dst, 0x80, 7, int(n)), text)
+}
+
+func appendLower(dst, name []byte) []byte {
+	for _, c := range name {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}

@@ -1,0 +1,291 @@
+package http2
+
+import (
+	"os"
+	"strconv"
+
+	"github.com/headgate/headgate/dataplane/message"
+)
+
+// RequestHead is the head of a request to be sent. Names of fields may be in any
+// case. Fields that belong to a connection are left out, and so is Host, which
+// Authority stands for.
+type RequestHead struct {
+	Method    []byte
+	HTTPS     bool
+	Authority []byte
+	Target    []byte // path and query; not used for a plain CONNECT
+	Protocol  []byte // of an extended CONNECT (RFC 8441), else nil
+	Fields    *message.Fields
+}
+
+// WriteRequestHead opens the stream. end says that there is no body. It waits
+// only while much is to be written already, until deadline. On a connection that
+// goes away the error is one that errors.Is finds ErrNotProcessed in.
+func (s *Stream) WriteRequestHead(h *RequestHead, end bool, deadline int64) error {
+	c := s.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := s.awaitRoom(deadline); err != nil {
+		return err
+	}
+	if err := c.number(s); err != nil {
+		return err
+	}
+	s.method = message.ParseMethod(h.Method)
+	start := c.beginBlock()
+	c.out = c.encoder.request(c.out, h)
+	c.out = c.encoder.fields(c.out, h.Fields, len(h.Authority) > 0)
+	s.endBlock(start, end)
+	return nil
+}
+
+// WriteResponseHead writes an interim or final head; see WriteRequestHead.
+func (s *Stream) WriteResponseHead(status int, fields *message.Fields, end bool, deadline int64) error {
+	c := s.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := s.awaitRoom(deadline); err != nil {
+		return err
+	}
+	start := c.beginBlock()
+	c.out = c.encoder.status(c.out, status)
+	c.out = c.encoder.fields(c.out, fields, false)
+	s.endBlock(start, end)
+	return nil
+}
+
+// WriteTrailers ends the stream with trailer fields, or without if there are
+// none.
+func (s *Stream) WriteTrailers(fields *message.Fields, deadline int64) error {
+	if fields == nil || fields.Len() == 0 {
+		_, err := s.WriteData(nil, true, deadline)
+		return err
+	}
+	c := s.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := s.awaitRoom(deadline); err != nil {
+		return err
+	}
+	start := c.beginBlock()
+	c.out = c.encoder.fields(c.out, fields, true)
+	s.endBlock(start, true)
+	return nil
+}
+
+// awaitRoom waits until a head may be appended. mu is held, and released
+// meanwhile.
+func (s *Stream) awaitRoom(deadline int64) error {
+	for {
+		switch {
+		case s.err != nil:
+			return s.err
+		case s.c.ended:
+			return s.c.closedError()
+		case len(s.c.out) < maxOut-frameHeaderBytes:
+			return nil
+		case !s.block(deadline):
+			return os.ErrDeadlineExceeded
+		}
+	}
+}
+
+// closedError is why a connection that has ended takes nothing. mu is held.
+func (c *conn) closedError() error {
+	if c.endErr != nil {
+		return c.endErr
+	}
+	return ErrClosed
+}
+
+// number gives a stream of a client its number, which must be done in the order
+// of the heads (RFC 9113 section 5.1.1). mu is held.
+func (c *conn) number(s *Stream) error {
+	if c.peerGoAway || c.goAwaySent || c.nextID > maxStreamID {
+		return &StreamError{Reason: "the connection takes no more streams", NotProcessed: true, Code: RefusedStream}
+	}
+	c.opened--
+	s.open(c.nextID, c.peerWindow)
+	c.streams[s.id] = s
+	c.nextID += 2
+	c.o.Counters.Streams.Add(1)
+	return nil
+}
+
+// beginBlock begins a HEADERS frame and returns where. mu is held.
+func (c *conn) beginBlock() int {
+	c.reserve(2 << 10)
+	start := len(c.out)
+	c.out = appendFrame(c.out, 0, frameHeaders, flagEndHeaders, 0)
+	c.out = c.encoder.begin(c.out)
+	return start
+}
+
+// endBlock ends the HEADERS frame at start. mu is held.
+func (s *Stream) endBlock(start int, end bool) {
+	c := s.c
+	flags := uint8(flagEndHeaders)
+	if end {
+		flags |= flagEndStream
+	}
+	length := len(c.out) - start - frameHeaderBytes
+	if length > maxFrameBytes {
+		c.splitBlock(start, s.id, flags)
+	} else {
+		appendFrame(c.out[:start], length, frameHeaders, flags, s.id)
+	}
+	s.sentHead = true
+	c.sent(s, end)
+}
+
+// splitBlock makes HEADERS and CONTINUATION frames of a block that is too large
+// for one.
+func (c *conn) splitBlock(start int, id uint32, flags uint8) {
+	block := append([]byte(nil), c.out[start+frameHeaderBytes:]...)
+	c.out = c.out[:start]
+	kind := frameHeaders
+	for len(block) > 0 {
+		n := min(len(block), maxFrameBytes)
+		if n < len(block) {
+			c.out = appendFrame(c.out, n, kind, flags&^flagEndHeaders, id)
+		} else {
+			c.out = appendFrame(c.out, n, kind, flags, id)
+		}
+		c.out = append(c.out, block[:n]...)
+		block = block[n:]
+		kind, flags = frameContinuation, flagEndHeaders
+	}
+}
+
+// sent notes what was appended for a stream. mu is held.
+func (c *conn) sent(s *Stream, end bool) {
+	c.framesSent.Add(1)
+	if end {
+		s.sentEnd = true
+		if s.recvEnd {
+			c.forget(s, false)
+		}
+	}
+	c.kick()
+}
+
+// WriteData writes a part of the body; end says that it is the last. It waits
+// while the peer gives no credit, or while much is to be written already, until
+// deadline, a time of Options.Now or 0 for none: then n bytes were taken and the
+// error is os.ErrDeadlineExceeded. It keeps nothing of p.
+func (s *Stream) WriteData(p []byte, end bool, deadline int64) (n int, err error) {
+	c := s.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for n < len(p) || end && !s.sentEnd {
+		switch {
+		case s.err != nil:
+			return n, s.err
+		case c.ended:
+			return n, c.closedError()
+		}
+		size := min(len(p)-n, c.sendRoom(), int(max(s.sendWindow, 0)))
+		if size == 0 && n < len(p) {
+			if !s.awaitCredit(deadline) {
+				return n, os.ErrDeadlineExceeded
+			}
+			continue
+		}
+		s.appendData(p[n:n+size], end && n+size == len(p))
+		n += size
+	}
+	return n, nil
+}
+
+// awaitCredit waits for what is missing: credit for the stream, or room. mu is
+// held, and released meanwhile.
+func (s *Stream) awaitCredit(deadline int64) bool {
+	if s.sendWindow <= 0 {
+		return s.wait(&s.writer, deadline)
+	}
+	return s.block(deadline)
+}
+
+// appendData appends a DATA frame. mu is held.
+func (s *Stream) appendData(p []byte, end bool) {
+	c := s.c
+	var flags uint8
+	if end {
+		flags = flagEndStream
+	}
+	c.reserve(frameHeaderBytes + len(p))
+	c.out = appendFrame(c.out, len(p), frameData, flags, s.id)
+	c.out = append(c.out, p...)
+	c.sendWindow -= int64(len(p))
+	s.sendWindow -= int64(len(p))
+	c.sent(s, end)
+	c.unblock()
+}
+
+// request appends the pseudo-header fields of a request.
+func (e *encoder) request(dst []byte, h *RequestHead) []byte {
+	switch string(h.Method) {
+	case "GET":
+		dst = append(dst, 0x80|staticGET)
+	case "POST":
+		dst = append(dst, 0x80|staticPOST)
+	default:
+		dst = e.pair(dst, staticMethod, pseudoNames[pseudoMethod], h.Method, false)
+	}
+	if string(h.Method) != "CONNECT" || h.Protocol != nil {
+		if h.HTTPS {
+			dst = append(dst, 0x80|staticHTTPS)
+		} else {
+			dst = append(dst, 0x80|staticHTTP)
+		}
+		if string(h.Target) == "/" {
+			dst = append(dst, 0x80|staticPath)
+		} else {
+			dst = e.pair(dst, staticPath, pseudoNames[pseudoPath], h.Target, false)
+		}
+	}
+	if len(h.Authority) > 0 {
+		dst = e.pair(dst, staticAuthority, pseudoNames[pseudoAuthority], h.Authority, false)
+	}
+	if h.Protocol != nil {
+		dst = e.pair(dst, 0, pseudoNames[pseudoProtocol], h.Protocol, false)
+	}
+	return dst
+}
+
+var pseudoNames = [pseudoCount][]byte{
+	[]byte(":method"), []byte(":scheme"), []byte(":authority"),
+	[]byte(":path"), []byte(":protocol"), []byte(":status"),
+}
+
+// status appends :status.
+func (e *encoder) status(dst []byte, status int) []byte {
+	for i, s := range staticStatuses {
+		if int(s) == status {
+			return append(dst, 0x80|byte(staticStatus+i))
+		}
+	}
+	var digits [4]byte
+	return e.pair(dst, staticStatus, pseudoNames[pseudoStatus], strconv.AppendInt(digits[:0], int64(status), 10), false)
+}
+
+// fields appends field lines, but for those that belong to a connection (RFC 9113
+// section 8.2.2).
+func (e *encoder) fields(dst []byte, fields *message.Fields, dropHost bool) []byte {
+	if fields == nil {
+		return dst
+	}
+	list := fields.All()
+	for i := range list {
+		f := &list[i]
+		switch {
+		case connectionSpecific[f.ID] || f.ID == message.HTTP2Settings:
+		case f.ID == message.TE && !message.EqualToken(f.Value, "trailers"):
+		case f.ID == message.Host && dropHost:
+		default:
+			dst = e.field(dst, f.ID, f.Name, f.Value)
+		}
+	}
+	return dst
+}

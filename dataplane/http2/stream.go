@@ -1,0 +1,340 @@
+package http2
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/dataplane/message"
+	"github.com/headgate/headgate/dataplane/socket"
+)
+
+// Stream is one request and its response. One goroutine uses the methods that
+// read and one those that write; they may be the same. Gone, Err and Reset may be
+// called by any goroutine until the stream is finished: on a server when its
+// handler returns, on a client by Finish.
+//
+// Nothing that a stream returned, heads and bytes among it, may be used after it
+// is finished.
+type Stream struct {
+	c    *conn
+	room []byte // for the first bytes of a body
+	gone atomic.Bool
+
+	// Owned by the reader.
+	in       []byte // in[r:] is unread
+	r        int
+	consumed int // bytes consumed and not told yet
+	owedAt   int // how much of that is worth telling
+	response message.Response
+	current  *head // of response
+
+	// guarded by c.mu
+	id      uint32 // 0 on a client until its head is written
+	request message.Request
+	head    *head // of request
+	trailer *head
+	fault   *Fault
+	method  message.Method
+	heads   []*head // of a response, not read yet
+
+	queue    [][]byte // bytes that the reader has not taken
+	roomUsed bool
+	headRead bool  // the final head has come
+	bodyLeft int64 // bytes of DATA to come, -1: not known
+	recvEnd  bool
+	sentHead bool
+	sentEnd  bool
+	listed   bool // counted among those that are open
+
+	err       error // why it ended before its end
+	oursReset bool  // by us
+	hook      func()
+	hooking   bool
+
+	sendWindow int64
+	recvWindow int64
+	window     int // what recvWindow is when nothing is consumed
+	owed       int // consumed, and not credited yet
+	epochStart int64
+	epochBytes int
+
+	queued bool // in c.blocked
+	reader waiter
+	writer waiter
+	timer  *time.Timer
+	armed  int64 // when timer fires, 0: it does not
+}
+
+// roomBytes holds the body of a small message without a buffer.
+const roomBytes = 1 << 10
+
+// newStream is a stream for use, one that was used before if there is one. mu is
+// held.
+func (c *conn) newStream() *Stream {
+	if n := len(c.spare); n > 0 {
+		s := c.spare[n-1]
+		c.spare[n-1] = nil
+		c.spare = c.spare[:n-1]
+		return s
+	}
+	s := &Stream{c: c, room: make([]byte, 0, roomBytes)}
+	s.reader.ready = make(chan struct{}, 1)
+	s.writer.ready = make(chan struct{}, 1)
+	return s
+}
+
+// open gives a stream its number and its windows. mu is held.
+func (s *Stream) open(id uint32, sendWindow int64) {
+	s.id, s.listed = id, true
+	s.sendWindow = sendWindow
+	s.window = s.c.o.StreamWindow
+	s.recvWindow = int64(s.window)
+	s.owedAt = s.window / 2
+	s.bodyLeft = -1
+}
+
+// waiter is one goroutine that waits for its stream.
+type waiter struct {
+	waiting bool
+	ready   chan struct{}
+}
+
+// wake ends the wait, if there is one; who waited looks again at what it waited
+// for. mu is held.
+func (w *waiter) wake() {
+	if w.waiting {
+		w.waiting = false
+		w.ready <- struct{}{}
+	}
+}
+
+// wait waits to be woken. It reports false if the deadline, 0 for none, has
+// passed. mu is held, and released meanwhile.
+func (s *Stream) wait(w *waiter, deadline int64) bool {
+	if deadline != 0 {
+		now := s.c.o.Now()
+		if now >= deadline {
+			return false
+		}
+		s.arm(now, deadline)
+	}
+	w.waiting = true
+	s.c.mu.Unlock()
+	<-w.ready
+	s.c.mu.Lock()
+	return true
+}
+
+// arm makes the timer fire at a deadline or before. A later deadline leaves it as
+// it is, and a stream keeps its timer for the requests that come after, so that
+// most waits set none. mu is held.
+func (s *Stream) arm(now, deadline int64) {
+	if s.armed != 0 && s.armed <= deadline {
+		return
+	}
+	s.armed = deadline
+	if s.timer == nil {
+		s.timer = time.AfterFunc(time.Duration(deadline-now), s.tick)
+	} else {
+		s.timer.Reset(time.Duration(deadline - now))
+	}
+}
+
+func (s *Stream) tick() {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	s.armed = 0
+	s.reader.wake()
+	s.writer.wake()
+}
+
+// discard lets go of a stream that is not used again. mu is held.
+func (s *Stream) discard() {
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+}
+
+// Gone reports whether the peer has reset the stream, or the connection is lost.
+// It costs nothing.
+func (s *Stream) Gone() bool { return s.gone.Load() }
+
+// Err is why the stream ended before its end, or nil: a *StreamError, a
+// *ConnError or ErrClosed.
+func (s *Stream) Err() error {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	return s.err
+}
+
+// OnReset has a function called once when the peer resets the stream or the
+// connection is lost, or now if that has been. It must not wait, nor finish the
+// stream. OnReset(nil) takes it back: after that it does not run.
+func (s *Stream) OnReset(hook func()) {
+	c := s.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.awaitHook()
+	s.hook = hook
+	if hook != nil && s.gone.Load() {
+		c.runHook(s)
+	}
+}
+
+// awaitHook waits until the hook is not running. mu is held, and released
+// meanwhile.
+func (s *Stream) awaitHook() {
+	for s.hooking {
+		s.c.mu.Unlock()
+		runtime.Gosched()
+		s.c.mu.Lock()
+	}
+}
+
+// runHook runs the hook, once. mu is held, and released meanwhile: the hook may
+// use another connection, whose hooks may use this one.
+func (c *conn) runHook(s *Stream) {
+	hook := s.hook
+	if hook == nil {
+		return
+	}
+	s.hook, s.hooking = nil, true
+	c.mu.Unlock()
+	hook()
+	c.mu.Lock()
+	s.hooking = false
+}
+
+// fail ends a stream before its end, and tells those who use it. What came whole
+// can still be read. mu is held, and released while the hook runs.
+func (c *conn) fail(s *Stream, err error) {
+	if s.err == nil {
+		s.err = err
+	}
+	if !s.recvEnd {
+		s.dropQueue()
+	}
+	c.forget(s, s.oursReset)
+	s.gone.Store(true)
+	s.reader.wake()
+	s.writer.wake()
+	c.runHook(s)
+}
+
+// Reset ends the stream at once, and tells the peer why.
+func (s *Stream) Reset(code ErrCode) {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	s.resetLocked(code)
+	s.reader.wake()
+	s.writer.wake()
+}
+
+func (s *Stream) resetLocked(code ErrCode) {
+	if s.err == nil {
+		s.err = &StreamError{Stream: s.id, Code: code, Reason: "reset by us"}
+	}
+	c := s.c
+	if !s.listed {
+		return
+	}
+	if s.id != 0 && !c.ended {
+		c.reserve(16)
+		c.out = appendReset(c.out, s.id, code)
+		c.kick()
+	}
+	if !s.recvEnd {
+		s.dropQueue()
+	}
+	c.forget(s, true)
+}
+
+// forget takes a stream off those that are open. mu is held.
+func (c *conn) forget(s *Stream, ours bool) {
+	if !s.listed {
+		return
+	}
+	s.listed = false
+	c.grown -= s.window - c.o.StreamWindow
+	if s.id == 0 {
+		c.opened--
+	} else {
+		delete(c.streams, s.id)
+		c.closed.add(s.id, ours)
+	}
+	if s.err == nil {
+		c.resets.refund(1)
+	}
+	c.rest()
+}
+
+// rest notes that something ended. mu is held.
+func (c *conn) rest() {
+	if c.idle() {
+		c.idleSince = c.o.Now()
+		c.endIfDrained()
+	}
+}
+
+// endIfDrained ends a connection that is to take nothing more and has nothing
+// left to do. mu is held.
+func (c *conn) endIfDrained() {
+	if (c.goAwaySent || c.peerGoAway) && c.idle() {
+		c.end(c.peerSaid)
+	}
+}
+
+// finish takes a stream back from its user, and ends it if it has not ended.
+func (s *Stream) finish() {
+	c := s.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.hook = nil
+	s.awaitHook()
+	if s.listed {
+		s.resetLocked(s.leaving())
+	}
+	s.dropQueue()
+	c.recycle(s)
+}
+
+// leaving is the code for a stream that its user leaves. The rest of a request
+// that was answered is not wanted (RFC 9113 section 8.1).
+func (s *Stream) leaving() ErrCode {
+	switch {
+	case s.sentEnd && !s.c.client:
+		return NoError
+	case s.c.client:
+		return Cancel
+	}
+	return InternalError
+}
+
+// maxSpare is how many streams a connection keeps for use.
+const maxSpare = 256
+
+// recycle makes a finished stream ready for its next use. mu is held.
+func (c *conn) recycle(s *Stream) {
+	socket.PutBuffer(s.in)
+	putHead(s.head)
+	putHead(s.trailer)
+	putHead(s.current)
+	for _, h := range s.heads {
+		putHead(h)
+	}
+	clear(s.heads)
+	s.in, s.r, s.consumed, s.owedAt = nil, 0, 0, 0
+	s.response, s.current = message.Response{}, nil
+	s.id, s.request, s.head, s.trailer, s.fault, s.method = 0, message.Request{}, nil, nil, nil, 0
+	s.heads = s.heads[:0]
+	s.roomUsed, s.headRead, s.recvEnd, s.sentHead, s.sentEnd = false, false, false, false, false
+	s.err, s.oursReset = nil, false
+	s.gone.Store(false)
+	s.owed, s.epochStart, s.epochBytes = 0, 0, 0
+	if c.ended || len(c.spare) >= maxSpare {
+		s.discard()
+		return
+	}
+	c.spare = append(c.spare, s)
+}
