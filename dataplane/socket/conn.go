@@ -26,8 +26,9 @@ var ErrInterrupted = errors.New("socket: interrupted")
 // Conn is a connection with its input buffer. One goroutine reads and one
 // writes; Interrupt and Close may be called from any.
 type Conn struct {
-	net net.Conn
-	raw syscall.RawConn // of the socket below
+	net   net.Conn
+	raw   syscall.RawConn // of the socket below
+	under *Under          // what TLS runs over; nil: no TLS, or none that can be looked under
 
 	interrupted atomic.Bool
 
@@ -42,13 +43,14 @@ type Conn struct {
 	look      func(fd uintptr)
 	peeked    State
 	one       [1]byte
+	first     [1]byte // of what TLS gives, while no buffer is held
 
 	// Owned by the writer.
 	writeArmed int64
 }
 
-// New wraps a connection. Plain TCP and unix sockets are read without holding
-// a buffer while they wait.
+// New wraps a connection. Plain TCP and unix sockets, and TLS over an Under, are
+// read without holding a buffer while they wait.
 func New(c net.Conn) *Conn {
 	s := &Conn{net: c}
 	switch c.(type) {
@@ -57,6 +59,10 @@ func New(c net.Conn) *Conn {
 		if err == nil {
 			s.raw = raw
 			s.try = s.tryRead
+		}
+	default:
+		if s.under = underOf(c); s.under != nil {
+			s.under.stream()
 		}
 	}
 	return s
@@ -173,23 +179,29 @@ func (c *Conn) armRead(deadline int64) error {
 
 // readOnce reads what is there, or waits for it.
 func (c *Conn) readOnce(want int) (int, error) {
+	if c.under != nil && c.in == nil {
+		return endIsNoError(c.readSecure(want))
+	}
 	if c.try == nil || c.in != nil {
 		if c.in == nil {
 			c.in = GetBuffer(want)
 		}
-		n, err := c.net.Read(c.in[c.w:])
-		if n > 0 {
-			err = nil
-		} else if err == io.EOF {
-			err = nil
-		}
-		return n, err
+		return endIsNoError(c.net.Read(c.in[c.w:]))
 	}
 	c.tryWant = want
 	if err := c.raw.Read(c.try); err != nil {
 		return 0, err
 	}
 	return c.tryN, c.tryErr
+}
+
+// endIsNoError makes the end of a stream 0 bytes without an error, as the kernel
+// has it.
+func endIsNoError(n int, err error) (int, error) {
+	if n > 0 || err == io.EOF {
+		err = nil
+	}
+	return n, err
 }
 
 // tryRead reads into a buffer taken for the purpose and gives it back if there

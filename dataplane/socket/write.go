@@ -18,6 +18,9 @@ var (
 // Write writes all of p. deadline is a time of Now, or 0 for none. n is how
 // much was handed to the kernel when there is an error.
 func (c *Conn) Write(p []byte, deadline int64) (n int, err error) {
+	if c.under != nil {
+		return c.writeSecure(p, deadline)
+	}
 	for {
 		if err := c.armWrite(deadline); err != nil {
 			return n, err
@@ -88,7 +91,8 @@ const (
 )
 
 // Peek looks at the connection without waiting, without taking bytes and
-// without regard to what is buffered. TLS connections are looked at below TLS.
+// without regard to what is buffered. TLS connections are looked at below TLS;
+// one whose peer has sent its last bytes, few enough to be a goodbye, has ended.
 func (c *Conn) Peek() State {
 	if c.look == nil {
 		c.look = c.peek
@@ -109,8 +113,12 @@ func (c *Conn) Peek() State {
 // peek asks the kernel for one byte and leaves it there.
 func (c *Conn) peek(fd uintptr) {
 	n, _, err := syscall.Recvfrom(int(fd), c.one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	signs := int16(unix.POLLERR | unix.POLLHUP)
+	if n > 0 && c.under != nil && saysGoodbye(fd) {
+		signs |= unix.POLLRDHUP
+	}
 	switch {
-	case n > 0 && !broken(fd):
+	case n > 0 && !shows(fd, signs):
 		c.peeked = Readable
 	case err == syscall.EAGAIN || err == syscall.EINTR:
 		c.peeked = Quiet
@@ -119,12 +127,13 @@ func (c *Conn) peek(fd uintptr) {
 	}
 }
 
-// broken reports whether a connection with unread bytes was reset meanwhile, or
-// has ended in both directions.
-func broken(fd uintptr) bool {
-	look := [1]unix.PollFd{{Fd: int32(fd)}}
+// shows reports whether the kernel gives one of the signs for a connection with
+// unread bytes: that it was reset meanwhile, has ended in both directions, or
+// has ended in the peer's.
+func shows(fd uintptr, signs int16) bool {
+	look := [1]unix.PollFd{{Fd: int32(fd), Events: signs}}
 	n, err := unix.Poll(look[:], 0)
-	return err == nil && n > 0 && look[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
+	return err == nil && n > 0 && look[0].Revents&signs != 0
 }
 
 // underlyingRaw is the raw form of the connection that a TLS connection runs

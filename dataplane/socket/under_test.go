@@ -1,0 +1,214 @@
+package socket
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/dataplane/certificate/testca"
+)
+
+// secured is a TLS server's end as a Conn, and the client's as TLS and TCP.
+func secured(t testing.TB) (*Conn, *tls.Conn, *net.TCPConn) {
+	t.Helper()
+	ca := testca.New(t, "authority")
+	pair := ca.Issue([]string{"a.example"}).TLS(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	far, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = near.(*net.TCPConn).SetWriteBuffer(64 << 10)
+	_ = far.(*net.TCPConn).SetReadBuffer(64 << 10)
+	server := tls.Server(NewUnder(near), &tls.Config{Certificates: []tls.Certificate{pair}, SessionTicketsDisabled: true})
+	client := tls.Client(far, &tls.Config{RootCAs: ca.Pool(), ServerName: "a.example"})
+	shaken := make(chan error, 1)
+	go func() { shaken <- client.Handshake() }()
+	if err := errors.Join(server.Handshake(), <-shaken); err != nil {
+		t.Fatal(err)
+	}
+	c := New(server)
+	t.Cleanup(func() { _ = far.Close(); _ = c.Close(); c.Discard() })
+	return c, client, far.(*net.TCPConn)
+}
+
+// A record that the peer sent is read whole, though nothing was held when it
+// came.
+func TestSecureFillTakesARecord(t *testing.T) {
+	c, client, _ := secured(t)
+	want := bytes.Repeat([]byte("headgate"), 1000)
+	go func() { _, _ = client.Write(want) }()
+	var got []byte
+	for len(got) < len(want) {
+		if err := c.Fill(0, 0); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(c.Buffered()); n == 1 {
+			t.Fatal("one byte came alone")
+		}
+		got = append(got, c.Buffered()...)
+		c.Consume(len(c.Buffered()))
+		if c.Release(); c.in != nil {
+			t.Fatal("a buffer is held with nothing in it")
+		}
+	}
+	if !bytes.Equal(got, want) {
+		t.Error("other bytes came")
+	}
+}
+
+func TestSecureFillDeadline(t *testing.T) {
+	c, client, _ := secured(t)
+	if err := c.Fill(0, Now()+int64(time.Millisecond)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("error %v", err)
+	}
+	if c.in != nil {
+		t.Error("a buffer is held after a wait in vain")
+	}
+	if _, err := client.Write([]byte("later")); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Fill(0, 0); err != nil || string(c.Buffered()) != "later" {
+		t.Fatalf("%q, %v", c.Buffered(), err)
+	}
+}
+
+// A deadline that passes in the middle of a record is no end of the connection,
+// and a timer of an earlier write does not cut a later one short.
+func TestSecureWriteGoesOnAfterADeadline(t *testing.T) {
+	c, client, _ := secured(t)
+	sent := bytes.Repeat([]byte("0123456789abcdef"), 128<<10)
+	rest, stalls := sent, 0
+	for stalls < 3 {
+		n, err := c.Write(rest, Now()+int64(time.Millisecond))
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal(err)
+		}
+		if rest = rest[n:]; err != nil {
+			stalls++
+		}
+	}
+	if len(c.under.pending) == 0 || len(c.under.pending) > maxPending {
+		t.Errorf("%d bytes wait", len(c.under.pending))
+	}
+	wrote := make(chan error, 1)
+	go func() {
+		_, err := c.Write(rest, Now()+int64(time.Minute))
+		wrote <- errors.Join(err, c.CloseWrite())
+	}()
+	got, err := io.ReadAll(client)
+	if err := errors.Join(err, <-wrote); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, sent) {
+		t.Errorf("%d bytes came, and not those %d that were sent", len(got), len(sent))
+	}
+}
+
+// What TLS has read ahead is no part of the next answer.
+func TestSpentSeesWhatTLSHolds(t *testing.T) {
+	c, client, _ := secured(t)
+	if !c.Spent() {
+		t.Error("a new connection is not spent")
+	}
+	for _, text := range []string{"one", "two"} {
+		if _, err := client.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for waiting(t, c) < 2*(3+22) {
+	}
+	if err := c.Fill(0, 0); err != nil {
+		t.Fatal(err)
+	}
+	c.Consume(3)
+	if c.Spent() {
+		t.Error("spent, with a record read ahead")
+	}
+}
+
+// waiting is how many bytes the kernel has for a connection.
+func waiting(t testing.TB, c *Conn) (n int) {
+	t.Helper()
+	raw := underlyingRaw(c.Net())
+	var buf [256]byte
+	if err := raw.Control(func(fd uintptr) {
+		n, _, _ = syscall.Recvfrom(int(fd), buf[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A client that says goodbye and closes is gone, though its goodbye is unread.
+func TestPeekSeesTheGoodbye(t *testing.T) {
+	c, client, _ := secured(t)
+	if got := c.Peek(); got != Quiet {
+		t.Fatalf("state %v", got)
+	}
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for c.Peek() == Quiet {
+	}
+	for c.Peek() == Readable {
+	}
+	if got := c.Peek(); got != Ended {
+		t.Errorf("state %v", got)
+	}
+}
+
+func TestPeekSeesARequest(t *testing.T) {
+	c, client, far := secured(t)
+	if _, err := client.Write(bytes.Repeat([]byte("x"), goodbye)); err != nil {
+		t.Fatal(err)
+	}
+	if err := far.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	for c.Peek() == Quiet {
+	}
+	if got := c.Peek(); got != Readable {
+		t.Errorf("state %v", got)
+	}
+}
+
+// What is cut does not look finished.
+func TestAbortIsNoEnd(t *testing.T) {
+	c, client, _ := secured(t)
+	if _, err := c.Write([]byte("half of"), 0); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 7)
+	if _, err := io.ReadFull(client, got); err != nil {
+		t.Fatal(err)
+	}
+	c.Abort()
+	if _, err := client.Read(got); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestCloseIsAnEnd(t *testing.T) {
+	c, client, _ := secured(t)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if rest, err := io.ReadAll(client); err != nil || len(rest) > 0 {
+		t.Errorf("%q, %v", rest, err)
+	}
+}
