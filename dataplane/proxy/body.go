@@ -32,6 +32,7 @@ func (x *exchange) takeBody() bool {
 		b.whole = true
 		return x.req.Upgrade == nil || x.keepHead()
 	case message.BodyLength:
+		rest = x.glanceAtBody(rest)
 		if x.req.Body.Length <= int64(len(rest)) {
 			b.whole, b.raw = true, int(x.req.Body.Length)
 			b.data = rest[:b.raw]
@@ -53,6 +54,17 @@ func (x *exchange) takeBody() bool {
 	b.streams = true
 	b.decoder.Reset(x.req.Body, &x.site.limits)
 	return x.keepHead()
+}
+
+// glanceAtBody takes what of a small body has come behind the head meanwhile, as
+// when a client writes the two one after the other: then it need not stream.
+func (x *exchange) glanceAtBody(rest []byte) []byte {
+	missing := x.req.Body.Length - int64(len(rest))
+	if missing <= 0 || x.req.Continue || int64(x.headLen)+x.req.Body.Length > socket.SmallBuffer {
+		return rest
+	}
+	x.conn.sock.FillReady()
+	return x.conn.sock.Buffered()[x.headLen:]
 }
 
 // wholeChunked is how many bytes of buf a chunked body takes, and how many of

@@ -143,11 +143,11 @@ func (x *exchange) againOnStatus(status int) *failure {
 // repeatable reports whether sending the request again does no harm: nothing of
 // it was processed, or it is idempotent; and its body is still all there.
 func (x *exchange) repeatable(fail *failure) bool {
-	if !fail.sent && !x.body.begun {
-		return true
-	}
-	if x.body.streams && x.body.begun {
+	switch {
+	case x.body.begun:
 		return false
+	case !fail.sent:
+		return true
 	}
 	return x.req.Idempotent() || x.route.route.Forward.Retry.AllowNonIdempotent
 }

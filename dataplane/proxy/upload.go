@@ -43,7 +43,7 @@ func (x *exchange) firstPieces() *failure {
 			return badBody(err)
 		}
 		sock.Consume(n)
-		b.begun = true
+		b.begun = b.begun || n > 0
 		x.facts.BytesIn += int64(len(data))
 		x.out = appendPiece(x.out, x.req.Body.Kind, data)
 	}
@@ -58,6 +58,7 @@ func (x *exchange) firstPieces() *failure {
 }
 
 func startUpload(x *exchange) *upload {
+	x.body.begun = true
 	u := &upload{x: x, up: x.attempt.up, bytes: x.facts.BytesIn, done: make(chan struct{})}
 	go u.run()
 	return u

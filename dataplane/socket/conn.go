@@ -37,6 +37,7 @@ type Conn struct {
 	r, w      int    // in[r:w] is unread
 	readArmed int64  // when the read timer fires; 0: not armed; fired: it has
 	try       func(fd uintptr) bool
+	more      func(fd uintptr) bool
 	tryN      int
 	tryErr    error
 	tryWant   int

@@ -112,6 +112,31 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
+// TestFillReady takes what is there, and does not wait for more.
+func TestFillReady(t *testing.T) {
+	c, far := pair(t)
+	if n := c.FillReady(); n != 0 {
+		t.Errorf("%d bytes without a buffer", n)
+	}
+	send(t, far, []byte("ab"))
+	if err := c.Fill(0, 0); err != nil {
+		t.Fatal(err)
+	}
+	if n := c.FillReady(); n != 0 {
+		t.Errorf("%d bytes out of nothing", n)
+	}
+	send(t, far, []byte("cd"))
+	await(t, c, Readable)
+	if n := c.FillReady(); n != 2 || string(c.Buffered()) != "abcd" {
+		t.Errorf("%d, %q", n, c.Buffered())
+	}
+	_ = far.Close()
+	await(t, c, Ended)
+	if n, err := c.FillReady(), c.Fill(0, 0); n != 0 || err != io.EOF {
+		t.Errorf("%d, %v at the end", n, err)
+	}
+}
+
 // TestWriteDeadline says how much was taken, and goes on after.
 func TestWriteDeadline(t *testing.T) {
 	c, far := pair(t)

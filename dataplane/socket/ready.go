@@ -1,0 +1,28 @@
+package socket
+
+import "syscall"
+
+// FillReady adds to Buffered what can be read at once, and reports how much that
+// was. It does not wait, moves nothing that is buffered, and reads nothing if
+// there is no buffer or no room behind its bytes. What goes wrong shows at the
+// next Fill.
+func (c *Conn) FillReady() int {
+	if c.try == nil || c.in == nil || c.w == len(c.in) {
+		return 0
+	}
+	if c.more == nil {
+		c.more = c.readMore
+	}
+	c.tryN = 0
+	if c.raw.Read(c.more) != nil {
+		return 0
+	}
+	c.w += c.tryN
+	return c.tryN
+}
+
+func (c *Conn) readMore(fd uintptr) bool {
+	n, _ := ignoringEINTR(func() (int, error) { return syscall.Read(int(fd), c.in[c.w:]) })
+	c.tryN = max(n, 0)
+	return true
+}
