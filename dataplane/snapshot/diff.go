@@ -76,29 +76,52 @@ func changes(a, b *configv1.Snapshot, sumsA, sumsB sums, eachField bool) []Resou
 		if !known {
 			continue
 		}
-		c := comparison{kind: kind, a: side(a, fd, sumsA), b: side(b, fd, sumsB), eachField: eachField}
+		ofA, ofB := sumsA[fd.Number()], sumsB[fd.Number()]
+		if slices.Equal(ofA, ofB) {
+			continue
+		}
+		first, alike := alikeAtEnds(ofA, ofB)
+		c := comparison{
+			kind: kind, first: first, eachField: eachField,
+			a: side(a, fd, ofA[first:len(ofA)-alike], first), b: side(b, fd, ofB[first:len(ofB)-alike], first),
+		}
 		out = append(out, c.changes()...)
 	}
 	return out
 }
 
-// resources is one kind of a configuration.
+// alikeAtEnds counts the resources that are the same in the same order before
+// the first difference and after the last: of many, few change.
+func alikeAtEnds(a, b []sum) (before, after int) {
+	shorter := min(len(a), len(b))
+	for before < shorter && a[before] == b[before] {
+		before++
+	}
+	for after < shorter-before && a[len(a)-1-after] == b[len(b)-1-after] {
+		after++
+	}
+	return before, after
+}
+
+// resources is those of one kind that are compared.
 type resources struct {
 	list  []protoreflect.Message
 	names []string
 	sums  []sum
 }
 
-func side(in *configv1.Snapshot, fd protoreflect.FieldDescriptor, all sums) resources {
+// side takes the resources that have these sums, from index first on.
+func side(in *configv1.Snapshot, fd protoreflect.FieldDescriptor, these []sum, first int) resources {
 	m := in.ProtoReflect()
-	r := resources{sums: all[fd.Number()]}
+	r := resources{sums: these}
 	switch {
 	case !m.Has(fd):
 	case fd.IsList():
-		list := m.Get(fd).List()
-		for i := range list.Len() {
-			r.list = append(r.list, list.Get(i).Message())
-			r.names = append(r.names, nameOf(list.Get(i).Message()))
+		list, name := m.Get(fd).List(), nameField(fd.Message())
+		for i := range these {
+			resource := list.Get(first + i).Message()
+			r.list = append(r.list, resource)
+			r.names = append(r.names, resource.Get(name).String())
 		}
 	default:
 		r.list, r.names = []protoreflect.Message{m.Get(fd).Message()}, []string{""}
@@ -106,27 +129,23 @@ func side(in *configv1.Snapshot, fd protoreflect.FieldDescriptor, all sums) reso
 	return r
 }
 
-// nameOf is what a resource is referred to by: its id, or else its name.
-func nameOf(m protoreflect.Message) string {
-	for _, name := range []protoreflect.Name{"id", "name"} {
-		if fd := m.Descriptor().Fields().ByName(name); fd != nil {
-			return m.Get(fd).String()
-		}
+// nameField holds what a resource is referred to by: its id, or else its name.
+func nameField(m protoreflect.MessageDescriptor) protoreflect.FieldDescriptor {
+	if id := m.Fields().ByName("id"); id != nil {
+		return id
 	}
-	return ""
+	return m.Fields().ByName("name")
 }
 
 // comparison compares one kind.
 type comparison struct {
 	kind      controlv1.ResourceKind
 	a, b      resources
+	first     int // index of the first of both
 	eachField bool
 }
 
 func (c *comparison) changes() []ResourceChange {
-	if slices.Equal(c.a.sums, c.b.sums) {
-		return nil
-	}
 	byName := make(map[string]int, len(c.a.names))
 	for i, name := range c.a.names {
 		byName[name] = i
@@ -148,7 +167,7 @@ func (c *comparison) changes() []ResourceChange {
 	}
 	for j, name := range c.a.names {
 		if !kept[j] {
-			out = append(out, ResourceChange{Kind: c.kind, Name: name, Change: Removed, OldIndex: j, NewIndex: -1})
+			out = append(out, ResourceChange{Kind: c.kind, Name: name, Change: Removed, OldIndex: c.first + j, NewIndex: -1})
 		}
 	}
 	return out
@@ -156,11 +175,11 @@ func (c *comparison) changes() []ResourceChange {
 
 // compare compares number i of b with number j of a, if there is one.
 func (c *comparison) compare(i, j int, moved bool) (ResourceChange, bool) {
-	out := ResourceChange{Kind: c.kind, Name: c.b.names[i], Change: Added, OldIndex: j, NewIndex: i}
+	out := ResourceChange{Kind: c.kind, Name: c.b.names[i], Change: Added, OldIndex: -1, NewIndex: c.first + i}
 	if j < 0 {
 		return out, true
 	}
-	out.Change, out.Moved = Changed, moved
+	out.Change, out.Moved, out.OldIndex = Changed, moved, c.first+j
 	if c.a.sums[j] == c.b.sums[i] {
 		return out, moved
 	}
