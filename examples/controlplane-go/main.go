@@ -17,7 +17,7 @@ import (
 
 func main() {
 	if len(os.Args) != 5 {
-		log.Fatal("usage: controlplane-go CONTROL-ADDRESS LISTEN-ADDRESS ENDPOINT ENDPOINT")
+		log.Fatal("usage: controlplane-go CONTROL-ADDRESS LISTEN-ADDRESS RED BLUE")
 	}
 	conn, err := grpc.NewClient(os.Args[1], grpc.WithTransportCredentials(insecure.NewCredentials()))
 	must(err)

@@ -8,7 +8,7 @@ import { SnapshotState } from "./gen/headgate/control/v1/snapshot_pb.js";
 
 const [control, listen, red, blue] = process.argv.slice(2);
 if (!blue) {
-  console.error("usage: node main.js CONTROL-ADDRESS LISTEN-ADDRESS ENDPOINT ENDPOINT");
+  console.error("usage: node main.js CONTROL-ADDRESS LISTEN-ADDRESS RED BLUE");
   process.exit(2);
 }
 const transport = createGrpcTransport({ baseUrl: `http://${control}` });
