@@ -53,9 +53,7 @@ func (x *exchange) try(fresh bool) *failure {
 	return x.awaitHead()
 }
 
-// connect takes a connection from the pool, or makes one. A pooled one is looked
-// at before: if it was closed, the request goes elsewhere at no risk, and if
-// there is something to read, it is no answer to this request.
+// connect takes a connection from the pool, or makes one.
 func (x *exchange) connect(fresh bool) *failure {
 	a := &x.attempt
 	for {
@@ -63,13 +61,26 @@ func (x *exchange) connect(fresh bool) *failure {
 		if err != nil {
 			return x.connectFailure(err)
 		}
-		if up.Reused && up.Peek() != socket.Quiet {
+		if up.Reused && x.mustLook(up) && up.Peek() != socket.Quiet {
 			up.Discard()
 			continue
 		}
 		a.up, a.facts.Reused = up, up.Reused
 		return nil
 	}
+}
+
+// rested is how long a connection may have been idle, in nanoseconds, to be used
+// again without a look. Busy ones change hands sooner.
+const rested = int64(500 * time.Microsecond)
+
+// mustLook reports whether a used connection is looked at first. If it was
+// closed, the request then goes elsewhere at no risk; if there is something to
+// read, it is no answer to this request. The look is a system call. It is spared
+// where the connection was in use until just now, its last answer had a body,
+// and the request can be sent again.
+func (x *exchange) mustLook(up *pool.Conn) bool {
+	return up.Doubt || x.body.streams || !x.req.Idempotent() || x.now-up.IdleSince() > rested
 }
 
 // connection is an idle one, unless it must be fresh, or else a new one.

@@ -247,6 +247,7 @@ func (x *exchange) reuse() {
 	x.lingers = x.lingers || !x.body.finished()
 	up := x.attempt.up
 	if whole && !x.resp.Close && x.resp.Body.Kind != message.BodyUntilClose && len(up.Buffered()) == 0 {
+		up.Doubt = x.resp.Body.Kind == message.BodyNone
 		up.Release(x.conn.shard)
 	} else {
 		up.Discard()

@@ -255,3 +255,12 @@ func TestPipe(t *testing.T) {
 	}
 	c.Discard()
 }
+
+func BenchmarkPeek(b *testing.B) {
+	c, _ := pair(b)
+	for b.Loop() {
+		if c.Peek() != Quiet {
+			b.Fatal("not quiet")
+		}
+	}
+}

@@ -19,6 +19,7 @@ import (
 type Conn struct {
 	*socket.Conn
 	Reused bool // it has carried a request before
+	Doubt  bool // what it carried last may be followed by bytes that belong to nobody; for its users
 
 	pool  *Pool
 	use   atomic.Uint32
@@ -51,6 +52,10 @@ func (c *Conn) ReleaseAt(shard int, now int64) {
 	c.Reused = true
 	c.pool.put(c, shard, now)
 }
+
+// IdleSince is when the connection was last made idle, a time of socket.Now; 0:
+// never. It is asked by who uses the connection.
+func (c *Conn) IdleSince() int64 { return c.since }
 
 // Discard closes the connection and forgets it.
 func (c *Conn) Discard() {
