@@ -151,8 +151,13 @@ type Cluster struct {
 	Identity  string // digest of what the endpoints' state depends on; equal means state carries over
 	Endpoints []Endpoint
 
-	HealthCheck *HealthCheck // nil: none
-	Outlier     *Outlier     // nil: off
+	Balancing Balancing
+	Affinity  *Affinity     // nil: off
+	SlowStart time.Duration // 0: at once
+
+	HealthCheck    *HealthCheck    // nil: none
+	Outlier        *Outlier        // nil: off
+	CircuitBreaker *CircuitBreaker // nil: off
 
 	MaxConnections            int // per cluster
 	MaxConnectionsPerEndpoint int // 0: none
@@ -166,14 +171,79 @@ type Cluster struct {
 
 // Endpoint is one server of a cluster.
 type Endpoint struct {
-	Address string // host:port, [v6]:port or unix:/path
-	Weight  int    // 0: drained
-	Zone    string
+	Address  string // host:port, [v6]:port or unix:/path
+	Weight   int    // 0: drained
+	Priority int    // 0 is used first
+	Zone     string
 }
 
-// HealthCheck is an active HTTP check.
+// Policy is how an endpoint is picked.
+type Policy uint8
+
+// The policies of loadBalancing.
+const (
+	RoundRobin Policy = iota
+	Random
+	PeakEWMA
+	LeastRequest
+	ConsistentHash
+)
+
+// Balancing is a policy with its options.
+type Balancing struct {
+	Policy  Policy
+	Choices int     // of LeastRequest; 0: all endpoints
+	Key     HashKey // of ConsistentHash
+}
+
+// HashSource is the property of a request that is hashed.
+type HashSource uint8
+
+// The properties of loadBalancing.consistentHash.
+const (
+	HashNothing HashSource = iota
+	HashHeader
+	HashCookie
+	HashQueryParam
+	HashClientAddress
+	HashPath
+)
+
+// HashKey is what to hash. Name is that of the header (in lower case), cookie
+// or query parameter.
+type HashKey struct {
+	Source HashSource
+	Name   string
+}
+
+// Affinity leads clients back by a cookie.
+type Affinity struct {
+	Cookie string        // its name
+	TTL    time.Duration // 0: until the browser closes
+}
+
+// CircuitBreaker leaves an endpoint alone that fails, and then tries it.
+type CircuitBreaker struct {
+	ConsecutiveFailures int
+	OpenFor             time.Duration
+	HalfOpenRequests    int
+}
+
+// Probe is what an active check does.
+type Probe uint8
+
+// The probes of healthCheck.
+const (
+	ProbeHTTP Probe = iota
+	ProbeGRPC
+	ProbeTCP
+)
+
+// HealthCheck is an active check.
 type HealthCheck struct {
-	Path               string
+	Probe              Probe
+	Service            string // of ProbeGRPC; "": the server as a whole
+	Path               string // of ProbeHTTP, as are Host and ExpectedStatuses
 	Host               string // "": the endpoint's address
 	ExpectedStatuses   []StatusRange
 	Interval           time.Duration

@@ -1,12 +1,9 @@
 package upstream
 
 import (
-	"slices"
 	"sync/atomic"
 
 	"github.com/headgate/headgate/dataplane/snapshot"
-	"github.com/headgate/headgate/dataplane/upstream/balance"
-	"github.com/headgate/headgate/dataplane/upstream/health"
 	"github.com/headgate/headgate/dataplane/upstream/retry"
 )
 
@@ -18,6 +15,9 @@ const (
 	NoEndpoints Unavailable = iota + 1
 	// AllUnhealthy: none of them is healthy and in service.
 	AllUnhealthy
+	// CircuitsOpen: those that are healthy have open circuits, or half-open ones
+	// with as many trials as may be.
+	CircuitsOpen
 )
 
 func (u Unavailable) String() string {
@@ -28,6 +28,8 @@ func (u Unavailable) String() string {
 		return "no endpoints"
 	case AllUnhealthy:
 		return "all endpoints unhealthy"
+	case CircuitsOpen:
+		return "all circuits open"
 	}
 	return "invalid"
 }
@@ -38,45 +40,15 @@ type Cluster struct {
 	group     *group
 	endpoints []*Endpoint // in the order of config.Endpoints
 	weights   []int
+	ranks     []int    // of the priorities, the first is 0; nil: all have the same
+	depth     int      // how many ranks there are
+	tokens    []uint64 // of the endpoints; nil: no affinity
 	picker    atomic.Pointer[picker]
-}
-
-// picker is the choice among the endpoints that are available. It is never
-// changed, only replaced.
-type picker struct {
-	order    []*Endpoint // a period of smooth weighted round robin
-	reason   Unavailable // if order is empty
-	panicked bool        // health is ignored
+	retired   bool // no snapshot has it any more; guarded by group.mu
 }
 
 // Config is the compiled cluster.
 func (c *Cluster) Config() *snapshot.Cluster { return c.config }
-
-// Pick chooses an endpoint for a request. Those in tried are avoided if there
-// is another. It takes no lock and does not allocate.
-func (c *Cluster) Pick(tried []*Endpoint) (*Endpoint, Unavailable) {
-	p := c.picker.Load()
-	if len(p.order) == 0 {
-		return nil, p.reason
-	}
-	at := c.group.position.Next(len(p.order))
-	e := p.order[at]
-	if len(tried) == 0 || !slices.Contains(tried, e) {
-		return e, 0
-	}
-	return p.other(at, tried), 0
-}
-
-// other is the next endpoint after a place that is not in tried, or the one at
-// that place if there is none.
-func (p *picker) other(at int, tried []*Endpoint) *Endpoint {
-	for i := 1; i < len(p.order); i++ {
-		if e := p.order[(at+i)%len(p.order)]; !slices.Contains(tried, e) {
-			return e
-		}
-	}
-	return p.order[at]
-}
 
 // Begin counts a request in. It is false, and End must not follow, if there are
 // MaxRequests in flight already.
@@ -97,43 +69,3 @@ func (c *Cluster) Active() int64 { return c.group.requests.Load() }
 
 // Retries is the budget that all retries on this cluster share.
 func (c *Cluster) Retries() *retry.Budget { return &c.group.retries }
-
-// build replaces the picker. The caller holds group.mu.
-func (c *Cluster) build() {
-	available, weighted := c.population()
-	p := &picker{panicked: health.Panic(available, weighted, c.config.PanicThreshold)}
-	weights := c.weights
-	if !p.panicked && available < weighted {
-		weights = slices.Clone(weights)
-		for i, e := range c.endpoints {
-			if !e.available() {
-				weights[i] = 0
-			}
-		}
-	}
-	order := balance.Sequence(weights)
-	p.order = make([]*Endpoint, len(order))
-	for place, i := range order {
-		p.order[place] = c.endpoints[i]
-	}
-	p.reason = AllUnhealthy
-	if weighted == 0 {
-		p.reason = NoEndpoints
-	}
-	c.picker.Store(p)
-}
-
-// population counts the endpoints that have a weight, and those of them that
-// are available. The caller holds group.mu.
-func (c *Cluster) population() (available, weighted int) {
-	for i, e := range c.endpoints {
-		if c.weights[i] == 0 {
-			continue
-		}
-		weighted++
-		if e.available() {
-			available++
-		}
-	}
-	return available, weighted
-}

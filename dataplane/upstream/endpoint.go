@@ -6,6 +6,8 @@ import (
 
 	"github.com/headgate/headgate/dataplane/snapshot"
 	"github.com/headgate/headgate/dataplane/socket"
+	"github.com/headgate/headgate/dataplane/upstream/balance"
+	"github.com/headgate/headgate/dataplane/upstream/breaker"
 	"github.com/headgate/headgate/dataplane/upstream/health"
 	"github.com/headgate/headgate/dataplane/upstream/pool"
 )
@@ -53,21 +55,29 @@ type Endpoint struct {
 	ignored  atomic.Uint64
 	latency  atomic.Int64  // of all successes together, in nanoseconds
 	streak   atomic.Uint32 // failures since the last success
+	average  atomic.Uint64 // a balance.Latency, if the policy goes by it
 	_        [64]byte
+
+	gate  atomic.Uint64          // what requests see of circuit
+	seats atomic.Pointer[[]seat] // in trees of loads; replaced under group.mu
 
 	probing timer // owned by schedule
 	back    timer // owned by schedule: the end of the ejection
+	retry   timer // owned by schedule: the circuit's next change by time
 
 	// guarded by group.mu
 	check    *snapshot.HealthCheck // nil: not probed
 	active   health.Check
 	ejection health.Ejection
+	circuit  breaker.Circuit
+	rampFrom int64    // since when it has been growing to its weight; 0: it has it
 	warmth   []*latch // told of the first probe; nil afterwards
 	since    int64    // of the state it is in
 	cause    string
 	evidence string
 	next     int64 // when the next probe is due; 0: none
 	views    int   // that contain it
+	adopted  bool  // a committed view has contained it
 }
 
 func newEndpoint(g *group, address string) *Endpoint {
@@ -82,38 +92,118 @@ func newEndpoint(g *group, address string) *Endpoint {
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		e.network, e.target = "unix", path
 	}
-	e.probing.endpoint, e.back.endpoint = e, e
+	e.probing.endpoint = e
+	e.back.ring = func(now int64) { g.comeBack(e, now) }
+	e.retry.ring = func(now int64) { g.tickCircuit(e, now) }
 	return e
 }
 
 // Address is host:port, [v6]:port or unix:/path, as configured.
 func (e *Endpoint) Address() string { return e.address }
 
-// Begin counts an attempt in; Done must follow.
-func (e *Endpoint) Begin() { e.begun.Add(1) }
+// Begin counts an attempt in that Pick or Choose has chosen the endpoint for;
+// End must follow with the ticket.
+func (e *Endpoint) Begin() Ticket {
+	t, _ := e.admit()
+	e.enter()
+	return t
+}
 
-// Done counts an attempt out. latency is in nanoseconds. An endpoint that fails
-// often enough in a row is ejected by this.
+func (e *Endpoint) enter() {
+	e.begun.Add(1)
+	e.moved()
+}
+
+// Done is End for an attempt that began just now, as far as circuits go.
 func (e *Endpoint) Done(o Outcome, latency int64) {
+	e.End(e.currentTicket(), o, latency)
+}
+
+// End counts an attempt out. latency is how long the answer took, in
+// nanoseconds. An endpoint that fails often enough in a row is ejected by this,
+// or its circuit opens.
+func (e *Endpoint) End(t Ticket, o Outcome, latency int64) {
 	e.ended.Add(1)
-	switch o {
-	case Success:
-		e.latency.Add(latency)
+	e.moved()
+	e.count(o, latency)
+	if e.group.byLatency.Load() {
+		e.learn(o, latency)
+	}
+	switch gate := e.gate.Load(); {
+	case t.Trial():
+		e.group.tried(e, t, o, latency)
+	case gate != gateOf(t.Epoch(), gateFree) || o == Ignored:
+		// It says nothing of the endpoint as it is now.
+	case o == Success:
 		if e.streak.Load() != 0 {
 			e.streak.Store(0)
 		}
-	case Ignored:
-		e.ignored.Add(1)
 	default:
-		e.fail(o, latency)
+		e.fail(t, o, latency)
 	}
 }
 
-// fail asks for an ejection once for each ConsecutiveFailures in a row, so that
-// an endpoint that may not be ejected does not lock up its cluster.
-func (e *Endpoint) fail(o Outcome, latency int64) {
-	e.failures.Add(1)
+func (e *Endpoint) count(o Outcome, latency int64) {
+	switch o {
+	case Success:
+		e.latency.Add(latency)
+	case Ignored:
+		e.ignored.Add(1)
+	default:
+		e.failures.Add(1)
+	}
+}
+
+// learn brings the average latency up to date.
+func (e *Endpoint) learn(o Outcome, latency int64) {
+	if o == Ignored {
+		return
+	}
+	for now := socket.Now(); ; {
+		old := e.average.Load()
+		average := balance.Latency(old)
+		if o == Success {
+			average = average.Succeeded(now, latency)
+		} else {
+			average = average.Failed(now, latency)
+		}
+		if e.average.CompareAndSwap(old, uint64(average)) {
+			return
+		}
+	}
+}
+
+func (e *Endpoint) averageLatency() balance.Latency { return balance.Latency(e.average.Load()) }
+
+// moved tells the trees of loads how many attempts are in flight. Each who
+// changes that number reads it again after it has told, so the last word is the
+// right one whoever has it.
+func (e *Endpoint) moved() {
+	seats := e.seats.Load()
+	if seats == nil {
+		return
+	}
+	for n := e.InFlight(); ; {
+		for _, s := range *seats {
+			s.tree.Set(s.place, n)
+		}
+		again := e.InFlight()
+		if again == n {
+			return
+		}
+		n = again
+	}
+}
+
+// fail asks for an open circuit, or else for an ejection once for each
+// ConsecutiveFailures in a row, so that an endpoint that may not be ejected does
+// not lock up its cluster.
+func (e *Endpoint) fail(t Ticket, o Outcome, latency int64) {
 	streak := e.streak.Add(1)
+	circuit := e.group.breaker.Load()
+	if circuit != nil && int(streak) >= circuit.ConsecutiveFailures && e.group.trip(e, t, circuit, streak, o, latency) {
+		return
+	}
 	outlier := e.group.outlier.Load()
 	if outlier == nil || outlier.ConsecutiveFailures < 1 {
 		return
@@ -129,7 +219,12 @@ func (e *Endpoint) InFlight() int64 {
 	return int64(e.begun.Load() - ended)
 }
 
-// available reports whether requests should go there. The caller holds group.mu.
+// inService reports whether it is available and its circuit lets something
+// through. The caller holds group.mu.
+func (e *Endpoint) inService() bool { return e.available() && e.circuit.State() != breaker.Open }
+
+// available reports whether it is healthy and not ejected. The caller holds
+// group.mu.
 func (e *Endpoint) available() bool {
 	return e.active.State() != health.Unhealthy && !e.ejection.Active()
 }

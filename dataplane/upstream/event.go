@@ -27,6 +27,8 @@ const (
 	Ejected
 	// Returned: an ejection is over.
 	Returned
+	// CircuitChanged: the circuit opened, closed or is being tried.
+	CircuitChanged
 )
 
 func (k Kind) String() string {
@@ -37,6 +39,8 @@ func (k Kind) String() string {
 		return "ejected"
 	case Returned:
 		return "returned"
+	case CircuitChanged:
+		return "circuit changed"
 	}
 	return "invalid"
 }
@@ -53,4 +57,7 @@ type Event struct {
 	NextProbe time.Time // zero if it is not probed
 	Ejections int       // of this endpoint that count towards the length of the next
 	Until     time.Time // end of the ejection; zero for other kinds
+
+	CircuitFrom, CircuitTo CircuitState // of CircuitChanged
+	NextTry                time.Time    // when an open circuit is tried; zero otherwise
 }

@@ -107,9 +107,13 @@ func same(a, b *snapshot.Cluster) bool {
 		a.ConnectTimeout == b.ConnectTimeout &&
 		a.KeepAliveTimeout == b.KeepAliveTimeout &&
 		a.PanicThreshold == b.PanicThreshold &&
+		a.Balancing == b.Balancing &&
+		a.SlowStart == b.SlowStart &&
+		samePart(a.Affinity, b.Affinity) &&
+		samePart(a.CircuitBreaker, b.CircuitBreaker) &&
 		sameEndpoints(a.Endpoints, b.Endpoints) &&
 		sameCheck(a.HealthCheck, b.HealthCheck) &&
-		sameOutlier(a.Outlier, b.Outlier)
+		samePart(a.Outlier, b.Outlier)
 }
 
 func sameLimits(a, b *snapshot.Cluster) bool {
@@ -131,7 +135,8 @@ func sameEndpoints(a, b []snapshot.Endpoint) bool {
 	return true
 }
 
-func sameOutlier(a, b *snapshot.Outlier) bool {
+// samePart compares parts that may be absent.
+func samePart[T comparable](a, b *T) bool {
 	return a == b || a != nil && b != nil && *a == *b
 }
 
@@ -147,7 +152,7 @@ func sameCheck(a, b *snapshot.HealthCheck) bool {
 			return false
 		}
 	}
-	return a.Path == b.Path && a.Host == b.Host &&
+	return a.Probe == b.Probe && a.Service == b.Service && a.Path == b.Path && a.Host == b.Host &&
 		a.Interval == b.Interval && a.Timeout == b.Timeout &&
 		a.HealthyThreshold == b.HealthyThreshold && a.UnhealthyThreshold == b.UnhealthyThreshold
 }

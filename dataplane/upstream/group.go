@@ -25,16 +25,21 @@ type group struct {
 	maxRequests    atomic.Int64
 	connectTimeout atomic.Int64 // nanoseconds
 	outlier        atomic.Pointer[snapshot.Outlier]
+	breaker        atomic.Pointer[snapshot.CircuitBreaker]
+	byLatency      atomic.Bool // the policy goes by latencies
 
-	position balance.Position
-	requests atomic.Int64 // in flight
-	retries  retry.Budget
+	positions [4]balance.Position // by rank of priority
+	requests  atomic.Int64        // in flight
+	retries   retry.Budget
 
 	mu sync.Mutex
 	// guarded by mu
 	endpoints map[string]*Endpoint // by address, of all views
 	views     []*Cluster           // whose pickers are kept up to date
 	current   *Cluster             // the committed view, nil before there is one
+	ramping   bool                 // some endpoint grows to its weight
+
+	ramp timer // owned by schedule: the next step of those that grow
 }
 
 func newGroup(r *Registry, config *snapshot.Cluster) *group {
@@ -44,6 +49,7 @@ func newGroup(r *Registry, config *snapshot.Cluster) *group {
 		connections: pool.NewGroup(limitsOf(config)),
 		endpoints:   make(map[string]*Endpoint, len(config.Endpoints)),
 	}
+	g.ramp.ring = g.rampStep
 	g.configure(config)
 	return g
 }
@@ -61,12 +67,15 @@ func (g *group) configure(config *snapshot.Cluster) {
 	g.maxRequests.Store(int64(config.MaxRequests))
 	g.connectTimeout.Store(int64(config.ConnectTimeout))
 	g.outlier.Store(config.Outlier)
+	g.breaker.Store(config.CircuitBreaker)
+	g.byLatency.Store(config.Balancing.Policy == snapshot.PeakEWMA)
 }
 
 // view makes a Cluster of config, and the endpoints that no view has yet. Those
 // that were never probed, but will be, tell warmth when they were.
 func (g *group) view(config *snapshot.Cluster, warmth *latch) (c *Cluster, made []*Endpoint) {
 	c = &Cluster{config: config, group: g}
+	c.ranks, c.depth = ranksOf(config.Endpoints)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i := range config.Endpoints {
@@ -88,6 +97,9 @@ func (g *group) view(config *snapshot.Cluster, warmth *latch) (c *Cluster, made 
 		e.views++
 		c.endpoints = append(c.endpoints, e)
 		c.weights = append(c.weights, config.Endpoints[i].Weight)
+		if config.Affinity != nil {
+			c.tokens = append(c.tokens, tokenOf(config.Name, address))
+		}
 	}
 	g.views = append(g.views, c)
 	c.build()
@@ -100,13 +112,26 @@ func (g *group) adopt(c *Cluster) {
 	g.connections.SetLimits(limitsOf(c.config))
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	first := g.current == nil
 	g.current = c
 	now := socket.Now()
 	for _, e := range c.endpoints {
+		if !e.adopted && !first { // in a new cluster all would grow alike
+			g.startRamp(e, now)
+		}
+		e.adopted = true
+		if c.config.CircuitBreaker == nil {
+			g.closeCircuit(e, now)
+		} else {
+			g.setGate(e)
+		}
 		g.setCheck(e, c.config.HealthCheck, now)
 		if c.config.Outlier == nil && e.ejection.Active() {
 			g.readmit(e, now, "outlier detection was turned off")
 		}
+	}
+	if g.ramping {
+		g.rebuild()
 	}
 }
 
@@ -119,6 +144,10 @@ func (g *group) dropView(c *Cluster) {
 		return
 	}
 	g.views = slices.Delete(g.views, i, i+1)
+	c.retired = true
+	if c.config.Balancing.Policy == snapshot.LeastRequest {
+		c.build()
+	}
 	for _, e := range c.endpoints {
 		if e.views--; e.views == 0 {
 			g.retire(e)
@@ -133,7 +162,8 @@ func (g *group) retireAll() {
 	for _, e := range g.endpoints {
 		g.retire(e)
 	}
-	g.views = nil
+	g.registry.schedule.silence(&g.ramp)
+	g.views, g.current = nil, nil
 }
 
 // retire ends what an endpoint does by itself. The caller holds mu.
@@ -192,8 +222,16 @@ func (g *group) forgetHealth(e *Endpoint, now int64) {
 func (g *group) changed(e *Endpoint, now int64, v Event) {
 	e.since, e.cause, e.evidence = now, v.Cause, v.Evidence
 	if takesRequests(v.From) != takesRequests(v.To) {
+		if takesRequests(v.To) {
+			g.startRamp(e, now)
+		}
 		g.rebuild()
 	}
+	g.tell(e, now, v)
+}
+
+// tell completes an event and sends it. The caller holds mu.
+func (g *group) tell(e *Endpoint, now int64, v Event) {
 	v.Ejections = e.ejection.Times()
 	v.Cluster, v.Endpoint, v.At = g.name, e.address, socket.At(now)
 	v.NextProbe = timeOf(e.next)
@@ -221,13 +259,13 @@ func (g *group) observe(e *Endpoint, p probe, now int64) {
 	defer g.warmed(e)
 	from := e.active.State()
 	thresholds := health.Thresholds{Healthy: p.check.HealthyThreshold, Unhealthy: p.check.UnhealthyThreshold}
-	if !e.active.Observe(p.ok, thresholds) {
-		return
+	if e.active.Observe(p.ok, thresholds) {
+		g.changed(e, now, Event{
+			Kind: HealthChanged, From: from, To: e.active.State(),
+			Cause: p.cause(e.active.Run()), Evidence: p.evidence,
+		})
 	}
-	g.changed(e, now, Event{
-		Kind: HealthChanged, From: from, To: e.active.State(),
-		Cause: p.cause(e.active.Run()), Evidence: p.evidence,
-	})
+	g.probedCircuit(e, &p, now)
 }
 
 // eject puts an endpoint aside that failed streak times in a row, if the
@@ -245,7 +283,7 @@ func (g *group) eject(e *Endpoint, outlier *snapshot.Outlier, streak uint32, o O
 	now := socket.Now()
 	from := e.state()
 	until := e.ejection.Eject(now, outlier.EjectionTime)
-	g.registry.schedule.returnAt(e, until)
+	g.registry.schedule.ringAt(&e.back, until)
 	g.changed(e, now, Event{
 		Kind: Ejected, From: from, To: StateEjected, Until: socket.At(until),
 		Cause:    fmt.Sprintf("%d requests failed in a row, the last: %s", streak, o),
@@ -265,17 +303,17 @@ func (g *group) spare(e *Endpoint, outlier *snapshot.Outlier, streak uint32, o O
 // withoutOne is the population as e's ejection would find it. The caller holds
 // group.mu.
 func (c *Cluster) withoutOne(e *Endpoint) health.Population {
-	available, weighted := c.population()
-	p := health.Population{Endpoints: weighted, Others: available}
+	var p health.Population
 	for i, other := range c.endpoints {
 		if c.weights[i] == 0 {
 			continue
 		}
+		p.Endpoints++
 		if other.ejection.Active() {
 			p.Ejected++
 		}
-		if other == e && e.available() {
-			p.Others--
+		if other != e && other.inService() {
+			p.Others++
 		}
 	}
 	return p
@@ -292,7 +330,7 @@ func (g *group) comeBack(e *Endpoint, now int64) {
 
 // readmit ends an ejection. The caller holds mu.
 func (g *group) readmit(e *Endpoint, now int64, cause string) {
-	g.registry.schedule.cancelReturn(e)
+	g.registry.schedule.silence(&e.back)
 	e.ejection.End(now)
 	e.streak.Store(0)
 	g.changed(e, now, Event{Kind: Returned, From: StateEjected, To: e.state(), Cause: cause})

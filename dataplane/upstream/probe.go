@@ -30,7 +30,7 @@ var errLongHead = errors.New("the head is too long")
 type probe struct {
 	check    *snapshot.HealthCheck
 	ok       bool
-	result   string // "status 500", "connection refused"
+	result   string // "status 500", "NOT_SERVING", "connection refused"
 	evidence string // "GET /healthz: status 500 in 3ms"
 	next     int64  // when to probe again
 }
@@ -54,22 +54,56 @@ func (r *Registry) probe(e *Endpoint) {
 		return
 	}
 	start := socket.Now()
-	status, err := r.ask(e, check)
+	p := probe{check: check}
+	p.ok, p.result = r.ask(e, check)
 	if r.stopped.Err() != nil {
 		return
 	}
 	now := socket.Now()
-	p := probe{
-		check:  check,
-		ok:     err == nil && expected(status, check.ExpectedStatuses),
-		result: fmt.Sprintf("status %d", status),
-		next:   max(now, health.Next(start, check.Interval, rand.Float64())),
+	p.next = max(now, health.Next(start, check.Interval, rand.Float64()))
+	p.evidence = fmt.Sprintf("%s: %s in %s", question(check), p.result, rounded(now-start))
+	e.group.observe(e, p, now)
+}
+
+// question is what a check asks, in few words.
+func question(check *snapshot.HealthCheck) string {
+	switch check.Probe {
+	case snapshot.ProbeGRPC:
+		return strings.TrimSpace("grpc.health.v1 Check " + check.Service)
+	case snapshot.ProbeTCP:
+		return "connect"
+	default:
+		return "GET " + check.Path
+	}
+}
+
+// ask does what a check says, on a connection of its own, within its timeout.
+func (r *Registry) ask(e *Endpoint, check *snapshot.HealthCheck) (ok bool, result string) {
+	ctx, cancel := context.WithTimeout(r.stopped, check.Timeout)
+	defer cancel()
+	var err error
+	switch check.Probe {
+	case snapshot.ProbeGRPC:
+		ok, result, err = r.askGRPC(ctx, e, check)
+	case snapshot.ProbeTCP:
+		ok, result, err = r.askTCP(ctx, e)
+	default:
+		ok, result, err = r.askHTTP(ctx, e, check)
 	}
 	if err != nil {
-		p.result = reason(err, check.Timeout)
+		return false, reason(orTimeout(ctx, err), check.Timeout)
 	}
-	p.evidence = fmt.Sprintf("GET %s: %s in %s", check.Path, p.result, rounded(now-start))
-	e.group.observe(e, p, now)
+	return ok, result
+}
+
+// askTCP is content with a connection.
+func (r *Registry) askTCP(ctx context.Context, e *Endpoint) (ok bool, result string, err error) {
+	conn, err := r.options.Dial(ctx, e.network, e.target)
+	if err != nil {
+		return false, "", err
+	}
+	_ = conn.Close()
+	return true, "accepted", nil
 }
 
 func expected(status int, ranges []snapshot.StatusRange) bool {
@@ -81,14 +115,11 @@ func expected(status int, ranges []snapshot.StatusRange) bool {
 	return false
 }
 
-// ask sends the request of a check on a connection of its own. The error is
-// context.DeadlineExceeded if there was no whole answer in time.
-func (r *Registry) ask(e *Endpoint, check *snapshot.HealthCheck) (status int, err error) {
-	ctx, cancel := context.WithTimeout(r.stopped, check.Timeout)
-	defer cancel()
+// askHTTP sends a request and judges the status of the answer.
+func (r *Registry) askHTTP(ctx context.Context, e *Endpoint, check *snapshot.HealthCheck) (ok bool, result string, err error) {
 	conn, err := r.options.Dial(ctx, e.network, e.target)
 	if err != nil {
-		return 0, orTimeout(ctx, err)
+		return false, "", err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer func() {
@@ -96,11 +127,11 @@ func (r *Registry) ask(e *Endpoint, check *snapshot.HealthCheck) (status int, er
 			_ = conn.Close()
 		}
 	}()
-	if _, err := io.WriteString(conn, r.question(e, check)); err != nil {
-		return 0, orTimeout(ctx, err)
+	if _, err := io.WriteString(conn, r.request(e, check)); err != nil {
+		return false, "", err
 	}
-	status, err = readAnswer(conn)
-	return status, orTimeout(ctx, err)
+	status, err := readAnswer(conn)
+	return expected(status, check.ExpectedStatuses), fmt.Sprintf("status %d", status), err
 }
 
 // orTimeout is the error, or the context's if that is why it happened.
@@ -111,16 +142,19 @@ func orTimeout(ctx context.Context, err error) error {
 	return err
 }
 
-func (r *Registry) question(e *Endpoint, check *snapshot.HealthCheck) string {
-	host := check.Host
+// host is what a check calls an endpoint.
+func (e *Endpoint) host(check *snapshot.HealthCheck) string {
 	switch {
-	case host != "":
+	case check.Host != "":
+		return check.Host
 	case e.network == "unix":
-		host = "localhost"
-	default:
-		host = e.target
+		return "localhost"
 	}
-	return "GET " + check.Path + " HTTP/1.1\r\nHost: " + host +
+	return e.target
+}
+
+func (r *Registry) request(e *Endpoint, check *snapshot.HealthCheck) string {
+	return "GET " + check.Path + " HTTP/1.1\r\nHost: " + e.host(check) +
 		"\r\nUser-Agent: " + r.options.UserAgent + "\r\nAccept: */*\r\nConnection: close\r\n\r\n"
 }
 

@@ -13,8 +13,8 @@ import (
 // probes of a large snapshot.
 const probeWorkers = 128
 
-// schedule knows when each endpoint is to be probed next and when its ejection
-// ends. One goroutine waits for all of them; probes run on a bounded number of
+// schedule knows when each endpoint is to be probed next, and when its ejection
+// ends or its circuit is due. One goroutine waits for all of them; probes run on a bounded number of
 // others.
 type schedule struct {
 	stopped context.Context
@@ -24,9 +24,9 @@ type schedule struct {
 
 	mu sync.Mutex
 	// guarded by mu
-	probes  agenda
-	returns agenda
-	busy    int // workers that run
+	probes agenda
+	alarms agenda // of all that is not a probe
+	busy   int    // workers that run
 }
 
 func newSchedule(stopped context.Context, probe func(*Endpoint)) *schedule {
@@ -51,32 +51,32 @@ func (s *schedule) run() {
 
 // startDue does what is due and returns how long there is nothing to do.
 func (s *schedule) startDue(now int64) time.Duration {
-	back, wait := s.takeDue(now)
-	for _, e := range back {
-		e.group.comeBack(e, now)
+	rings, wait := s.takeDue(now)
+	for _, ring := range rings {
+		ring(now)
 	}
 	return wait
 }
 
-func (s *schedule) takeDue(now int64) (back []*Endpoint, wait time.Duration) {
+func (s *schedule) takeDue(now int64) (rings []func(int64), wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.returns.due(now) {
-		back = append(back, s.returns.next())
+	for s.alarms.due(now) {
+		rings = append(rings, s.alarms.next().ring)
 	}
 	for s.busy < probeWorkers && s.probes.due(now) {
-		e := s.probes.next()
+		e := s.probes.next().endpoint
 		s.busy++
 		s.workers.Go(func() {
 			s.probe(e)
 			s.finished()
 		})
 	}
-	wait = s.returns.wait(now)
+	wait = s.alarms.wait(now)
 	if s.busy < probeWorkers {
 		wait = min(wait, s.probes.wait(now))
 	}
-	return back, wait
+	return rings, wait
 }
 
 func (s *schedule) finished() {
@@ -106,8 +106,10 @@ func (s *schedule) startAll(endpoints []*Endpoint, now int64) {
 	s.look()
 }
 
-func (s *schedule) probeAt(e *Endpoint, at int64)  { s.set(&s.probes, &e.probing, at) }
-func (s *schedule) returnAt(e *Endpoint, at int64) { s.set(&s.returns, &e.back, at) }
+func (s *schedule) probeAt(e *Endpoint, at int64) { s.set(&s.probes, &e.probing, at) }
+
+// ringAt has a timer ring at a time, and not at the one set before.
+func (s *schedule) ringAt(t *timer, at int64) { s.set(&s.alarms, t, at) }
 
 func (s *schedule) set(a *agenda, t *timer, at int64) {
 	s.mu.Lock()
@@ -119,8 +121,8 @@ func (s *schedule) set(a *agenda, t *timer, at int64) {
 	}
 }
 
-func (s *schedule) cancelProbe(e *Endpoint)  { s.cancel(&s.probes, &e.probing) }
-func (s *schedule) cancelReturn(e *Endpoint) { s.cancel(&s.returns, &e.back) }
+func (s *schedule) cancelProbe(e *Endpoint) { s.cancel(&s.probes, &e.probing) }
+func (s *schedule) silence(t *timer)        { s.cancel(&s.alarms, t) }
 
 func (s *schedule) cancel(a *agenda, t *timer) {
 	s.mu.Lock()
@@ -133,14 +135,16 @@ func (s *schedule) remove(e *Endpoint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.probes.cancel(&e.probing)
-	s.returns.cancel(&e.back)
+	s.alarms.cancel(&e.back)
+	s.alarms.cancel(&e.retry)
 }
 
-// timer is the place of an endpoint in an agenda.
+// timer is a place in an agenda.
 type timer struct {
-	at       int64 // of socket.Now
-	place    int   // index in the agenda plus 1; 0: in none
-	endpoint *Endpoint
+	at       int64           // of socket.Now
+	place    int             // index in the agenda plus 1; 0: in none
+	endpoint *Endpoint       // to probe
+	ring     func(now int64) // of an alarm
 }
 
 // agenda is a heap of timers, the earliest first.
@@ -163,7 +167,7 @@ func (a *agenda) cancel(t *timer) {
 
 func (a *agenda) due(now int64) bool { return len(*a) > 0 && (*a)[0].at <= now }
 
-func (a *agenda) next() *Endpoint { return heap.Pop(a).(*timer).endpoint }
+func (a *agenda) next() *timer { return heap.Pop(a).(*timer) }
 
 // wait is how long there is nothing to do, at most an hour.
 func (a *agenda) wait(now int64) time.Duration {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/headgate/headgate/dataplane/snapshot"
 	"github.com/headgate/headgate/dataplane/socket"
+	"github.com/headgate/headgate/dataplane/upstream/breaker"
 	"github.com/headgate/headgate/dataplane/upstream/health"
 )
 
@@ -21,9 +22,11 @@ type ClusterStatus struct {
 
 // EndpointStatus is an endpoint at one moment.
 type EndpointStatus struct {
-	Address string
-	Zone    string
-	Weight  int
+	Address  string
+	Zone     string
+	Weight   int
+	Priority int
+	Share    int // percent of the weight that it has at the moment, while it starts slowly
 
 	State        State
 	Health       State // by active probes alone
@@ -33,6 +36,10 @@ type EndpointStatus struct {
 	Ejections    int       // that count towards the length of the next
 	EjectedUntil time.Time // zero if it is not ejected
 	NextProbe    time.Time // zero if it is not probed
+
+	HasCircuit bool // the cluster has a breaker
+	Circuit    CircuitState
+	NextTry    time.Time // of an open circuit; zero otherwise
 
 	InFlight    int64 // attempts
 	Requests    uint64
@@ -67,6 +74,8 @@ func (c *Cluster) Status() ClusterStatus {
 	defer c.group.mu.Unlock()
 	for i, e := range c.endpoints {
 		s.Endpoints[i] = e.status(&c.config.Endpoints[i])
+		s.Endpoints[i].Share = e.rampPercent(c.config.SlowStart)
+		s.Endpoints[i].HasCircuit = c.config.CircuitBreaker != nil
 	}
 	return s
 }
@@ -75,12 +84,15 @@ func (c *Cluster) Status() ClusterStatus {
 func (e *Endpoint) status(config *snapshot.Endpoint) EndpointStatus {
 	ended, failures := e.ended.Load(), e.failures.Load()
 	s := EndpointStatus{
-		Address: e.address, Zone: config.Zone, Weight: config.Weight,
+		Address: e.address, Zone: config.Zone, Weight: config.Weight, Priority: config.Priority,
 		State: e.state(), Health: e.active.State(),
 		Since: socket.At(e.since), Cause: e.cause, Evidence: e.evidence,
 		Ejections: e.ejection.Times(),
 		NextProbe: timeOf(e.next),
 		InFlight:  e.InFlight(), Requests: e.begun.Load(), Failures: failures,
+	}
+	if s.Circuit = e.circuit.State(); s.Circuit == breaker.Open {
+		s.NextTry = socket.At(e.circuit.Until())
 	}
 	if s.State == health.Ejected {
 		s.EjectedUntil = socket.At(e.ejection.Until())

@@ -16,3 +16,8 @@ type Position struct {
 func (p *Position) Next(length int) int {
 	return int((p.n.Add(1) - 1) % uint64(length))
 }
+
+// Share is a fraction of 2^64 for the next request. Those of requests in a row
+// are spread more evenly than random ones (by the golden ratio; Knuth, The Art of
+// Computer Programming, section 6.4).
+func (p *Position) Share() uint64 { return p.n.Add(1) * 0x9e3779b97f4a7c15 }

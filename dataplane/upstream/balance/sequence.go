@@ -1,4 +1,7 @@
-// Package balance decides which endpoint of a cluster takes the next request.
+// Package balance decides which endpoint of a cluster takes the next request: by
+// turns (Sequence), at random (Alias), by load (Least), by latency (Latency), by
+// a property of the request (Maglev); and how large the part of a priority or of
+// a starting endpoint is (Shares, Ramp).
 // It knows weights and positions, and nothing of connections, health or
 // configuration: whoever uses it leaves out what is not available and builds
 // anew when that changes.

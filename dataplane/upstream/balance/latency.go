@@ -1,0 +1,78 @@
+package balance
+
+import "math"
+
+// Latency is a moving average of the latencies of an endpoint that follows a
+// peak at once and forgets it over time, as in Finagle's peak EWMA. It is a
+// value of one word, so that it can be swapped atomically. The zero value has
+// seen nothing.
+//
+// The upper half is the average in nanoseconds, as the bits of a float32; the
+// lower half is when that was, in ticks of 2^20 ns (about a millisecond), which
+// come round after 52 days.
+type Latency uint64
+
+const (
+	// decay is after how long, in nanoseconds, 1/e of an observation is left.
+	decay = 10e9
+	// MaxLatency bounds an observation, in nanoseconds: what lasted longer, as a
+	// download or a tunnel does, says no more about the next request.
+	MaxLatency = 10_000_000_000
+	// unseen is the cost, in nanoseconds, of an endpoint from which nothing has
+	// come yet but to which something was sent.
+	unseen = 1e9
+	// A failure counts as failureFactor times the average, failureFloor at
+	// least, in nanoseconds: an endpoint that fails fast must not look fast.
+	failureFactor = 4
+	failureFloor  = 10e6
+
+	tickBits = 20
+)
+
+func (l Latency) average() float64 { return float64(math.Float32frombits(uint32(l >> 32))) }
+
+func makeLatency(now int64, average float64) Latency {
+	return Latency(math.Float32bits(float32(average)))<<32 | Latency(uint32(now>>tickBits))
+}
+
+// left is how much of the average is left at now.
+func (l Latency) left(now int64) float64 {
+	ticks := int32(uint32(now>>tickBits) - uint32(l))
+	if ticks <= 0 {
+		return 1
+	}
+	return math.Exp(float64(ticks) * -(1 << tickBits) / decay)
+}
+
+// At is the average, in nanoseconds, if nothing has been seen since.
+func (l Latency) At(now int64) float64 { return l.average() * l.left(now) }
+
+// Succeeded is the average after an answer that took latency nanoseconds.
+func (l Latency) Succeeded(now, latency int64) Latency {
+	observed := float64(min(max(latency, 1), MaxLatency))
+	if observed >= l.average() {
+		return makeLatency(now, observed)
+	}
+	left := l.left(now)
+	if left == 1 {
+		return l // within one tick: it adds nothing, and the clock must not stand still
+	}
+	return makeLatency(now, l.average()*left+observed*(1-left))
+}
+
+// Failed is the average after a failure that took latency nanoseconds.
+func (l Latency) Failed(now, latency int64) Latency {
+	penalty := max(float64(latency), failureFactor*l.At(now), failureFloor)
+	return makeLatency(now, min(penalty, MaxLatency))
+}
+
+// Cost is how long one more request is expected to take, in nanoseconds: the
+// average for each request in flight, which counts for less the greater the
+// weight is (1 for the mean weight).
+func (l Latency) Cost(now, inFlight int64, weight float64) float64 {
+	waiting := float64(max(inFlight, 0)) / weight
+	if l == 0 {
+		return waiting * unseen
+	}
+	return l.At(now) * (1 + waiting)
+}

@@ -1,0 +1,233 @@
+package upstream
+
+import (
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/headgate/headgate/dataplane/snapshot"
+	"github.com/headgate/headgate/dataplane/socket"
+)
+
+// Pick is what is known of a request that needs an endpoint. The zero value
+// knows nothing and is ready to use.
+type Pick struct {
+	Tried     []*Endpoint // avoided if there is another
+	Hash      uint64      // of what Cluster.Key names, by Hash; counts if HasHash
+	HasHash   bool
+	Sticky    uint64 // of the affinity cookie, by ParseToken; counts if HasSticky
+	HasSticky bool
+	Now       int64 // of socket.Now; 0: the clock is read if the policy needs it
+}
+
+// maxStarts bounds how often Start chooses again because others were faster.
+const maxStarts = 8
+
+// Pick chooses an endpoint for a request that Cluster.Key and affinity do not
+// matter to. See Choose.
+func (c *Cluster) Pick(tried []*Endpoint) (*Endpoint, Unavailable) {
+	return c.Choose(&Pick{Tried: tried})
+}
+
+// Start chooses an endpoint and counts an attempt in; Endpoint.End must follow
+// with the ticket. A half-open circuit gets no more attempts by it than it may.
+func (c *Cluster) Start(p *Pick) (*Endpoint, Ticket, Unavailable) {
+	for range maxStarts {
+		e, why := c.Choose(p)
+		if e == nil {
+			return nil, Ticket{}, why
+		}
+		if t, ok := e.admit(); ok {
+			e.enter()
+			return e, t, 0
+		}
+	}
+	return nil, Ticket{}, CircuitsOpen
+}
+
+// Choose chooses an endpoint for a request: the one that the client is bound to,
+// or else by the policy, in the priority whose turn it is. Those in Tried are
+// avoided if there is another, open circuits always. It takes no lock and does
+// not allocate.
+func (c *Cluster) Choose(p *Pick) (*Endpoint, Unavailable) {
+	k := c.picker.Load()
+	if p.HasSticky {
+		if e := k.sticky[p.Sticky]; e != nil && p.takes(e) {
+			return e, 0
+		}
+	}
+	if len(k.levels) == 0 {
+		return nil, k.reason
+	}
+	l := &k.levels[0]
+	if len(k.levels) > 1 {
+		l = k.turn(p)
+	}
+	if e := l.choose(p); p.takes(e) {
+		return e, 0
+	}
+	return k.another(l, p)
+}
+
+// takes reports whether an endpoint will do.
+func (p *Pick) takes(e *Endpoint) bool {
+	return e.admits() && (len(p.Tried) == 0 || !slices.Contains(p.Tried, e))
+}
+
+// turn is the level that takes a request. Equal hashes go to the same level.
+func (k *picker) turn(p *Pick) *level {
+	percent, _ := bits.Mul64(p.roll()*0x9e3779b97f4a7c15, 100)
+	for i := range k.levels {
+		if percent < k.levels[i].below {
+			return &k.levels[i]
+		}
+	}
+	return &k.levels[0]
+}
+
+// roll is 64 bits that are the same for equal hashes, and random without one.
+func (p *Pick) roll() uint64 {
+	if p.HasHash {
+		return p.Hash
+	}
+	return rand.Uint64()
+}
+
+// choose goes by the policy alone.
+func (l *level) choose(p *Pick) *Endpoint {
+	switch l.policy {
+	case snapshot.Random:
+		return l.draw()
+	case snapshot.PeakEWMA:
+		return l.cheaper(p)
+	case snapshot.LeastRequest:
+		if l.least == nil {
+			return l.leastOf(l.choices)
+		}
+		return l.endpoints[max(0, l.least.Choose(l.position.Share()))]
+	case snapshot.ConsistentHash:
+		return l.endpoints[l.maglev.Choose(p.roll())]
+	default:
+		return l.order[l.position.Next(len(l.order))]
+	}
+}
+
+func (l *level) draw() *Endpoint { return l.endpoints[l.alias.Draw(rand.Uint64())] }
+
+// load is the attempts in flight at a place, for its weight.
+func (l *level) load(place int) float64 {
+	return float64(l.endpoints[place].InFlight()) / float64(l.weights[place])
+}
+
+// drawOther draws a place that is not the given one, if luck is not against it.
+func (l *level) drawOther(than int) int {
+	for range 4 {
+		if place := l.alias.Draw(rand.Uint64()); place != than {
+			return place
+		}
+	}
+	return than
+}
+
+// leastOf is the endpoint with the least load of some that are drawn.
+func (l *level) leastOf(choices int) *Endpoint {
+	best := l.alias.Draw(rand.Uint64())
+	load := l.load(best)
+	for range choices - 1 {
+		other := l.drawOther(best)
+		if n := l.load(other); n < load {
+			best, load = other, n
+		}
+	}
+	return l.endpoints[best]
+}
+
+// cheaper is the endpoint with the lower expected latency of two that are drawn.
+func (l *level) cheaper(p *Pick) *Endpoint {
+	now := p.Now
+	if now == 0 {
+		now = socket.Now()
+	}
+	one := l.alias.Draw(rand.Uint64())
+	other := l.drawOther(one)
+	if l.cost(other, now) < l.cost(one, now) {
+		one = other
+	}
+	return l.endpoints[one]
+}
+
+func (l *level) cost(place int, now int64) float64 {
+	e := l.endpoints[place]
+	return e.averageLatency().Cost(now, e.InFlight(), float64(l.weights[place])/l.mean)
+}
+
+// another is for a request whose first choice will not do: one not tried, in
+// any priority, or else one that was.
+func (k *picker) another(first *level, p *Pick) (*Endpoint, Unavailable) {
+	for _, again := range [...]bool{false, true} {
+		if e := first.second(p, again); e != nil {
+			return e, 0
+		}
+		for i := range k.levels {
+			if e := k.levels[i].second(p, again); e != nil {
+				return e, 0
+			}
+		}
+	}
+	return nil, CircuitsOpen
+}
+
+// second looks through the level for an endpoint that will do; again: even if it
+// was tried. It is nil if there is none. This takes time in proportion to the
+// number of endpoints, and is for retries and half-open circuits.
+func (l *level) second(p *Pick, again bool) *Endpoint {
+	switch l.policy {
+	case snapshot.RoundRobin:
+		return p.first(l.order, l.position.Next(len(l.order)), again)
+	case snapshot.ConsistentHash:
+		return l.successor(p, again)
+	default:
+		return l.leastOfAll(p, again)
+	}
+}
+
+// first is the first of a ring, from a place on, that will do.
+func (p *Pick) first(ring []*Endpoint, from int, again bool) *Endpoint {
+	for i := range ring {
+		if e := ring[(from+i)%len(ring)]; p.takes(e) || again && e.admits() {
+			return e
+		}
+	}
+	return nil
+}
+
+// successor follows the table, so that equal hashes have the same second choice
+// too. What is not met in 1,024 slots is looked for in the order of endpoints.
+func (l *level) successor(p *Pick, again bool) *Endpoint {
+	hash := p.roll()
+	for skip := 1; skip <= 1024; skip++ {
+		if e := l.endpoints[l.maglev.After(hash, skip)]; p.takes(e) || again && e.admits() {
+			return e
+		}
+	}
+	return l.leastOfAll(p, again)
+}
+
+// leastOfAll is the endpoint with the least load that will do. Of equals it is
+// the first after a random place.
+func (l *level) leastOfAll(p *Pick, again bool) *Endpoint {
+	var best *Endpoint
+	least := 0.0
+	from := rand.IntN(len(l.endpoints))
+	for i := range l.endpoints {
+		place := (from + i) % len(l.endpoints)
+		e := l.endpoints[place]
+		if l.weights[place] == 0 || !p.takes(e) && !(again && e.admits()) {
+			continue
+		}
+		if load := l.load(place); best == nil || load < least {
+			best, least = e, load
+		}
+	}
+	return best
+}

@@ -1,0 +1,288 @@
+package upstream
+
+import (
+	"slices"
+
+	"github.com/headgate/headgate/dataplane/snapshot"
+	"github.com/headgate/headgate/dataplane/socket"
+	"github.com/headgate/headgate/dataplane/upstream/balance"
+	"github.com/headgate/headgate/dataplane/upstream/breaker"
+	"github.com/headgate/headgate/dataplane/upstream/health"
+)
+
+// picker is the choice among the endpoints of a cluster that are in service. It
+// is never changed, only replaced.
+type picker struct {
+	levels   []level     // by priority, without those that have nobody
+	reason   Unavailable // if there are none
+	panicked bool        // health is ignored
+	sticky   map[uint64]*Endpoint
+}
+
+// level is the choice within one priority. Places are those of Cluster.endpoints.
+type level struct {
+	policy    snapshot.Policy
+	below     uint64 // the percentage of requests for this level and those before
+	endpoints []*Endpoint
+	weights   []int // 0: not in service here
+
+	position *balance.Position
+	order    []*Endpoint     // RoundRobin: a period
+	alias    *balance.Alias  // Random, PeakEWMA, LeastRequest of some
+	choices  int             // LeastRequest of some
+	least    *balance.Least  // LeastRequest of all
+	maglev   *balance.Maglev // ConsistentHash
+	mean     float64         // weight of those that have one
+}
+
+// build replaces the picker. The caller holds group.mu.
+func (c *Cluster) build() {
+	census := c.census()
+	p := &picker{panicked: c.panics(census)}
+	presence := c.presence(p.panicked)
+	switch {
+	case c.depth == 1 || p.panicked:
+		p.add(c.level(presence, 0, -1), 100)
+	default:
+		shares, below := balance.Shares(census), 0
+		for rank, share := range shares {
+			below += share
+			p.add(c.level(presence, rank, rank), below)
+		}
+	}
+	if len(p.levels) == 0 {
+		p.reason = c.reason()
+	}
+	p.sticky = c.stickyOf(p.levels)
+	c.seat(p.levels)
+	c.picker.Store(p)
+}
+
+func (p *picker) add(l level, below int) {
+	if l.mean == 0 {
+		return
+	}
+	l.below = uint64(below)
+	p.levels = append(p.levels, l)
+}
+
+// census counts, by rank, the endpoints that have a weight, and those of them
+// that are healthy and not ejected. The caller holds group.mu.
+func (c *Cluster) census() []balance.Level {
+	levels := make([]balance.Level, c.depth)
+	for i, e := range c.endpoints {
+		if c.weights[i] == 0 {
+			continue
+		}
+		l := &levels[c.rank(i)]
+		l.Endpoints++
+		if e.inService() {
+			l.Available++
+		}
+	}
+	return levels
+}
+
+func (c *Cluster) rank(i int) int {
+	if c.ranks == nil {
+		return 0
+	}
+	return c.ranks[i]
+}
+
+// panics reports whether health is to be ignored: too few are healthy, and where
+// there are priorities, all of them together cannot bear the load. Circuits do
+// not count: they are about requests, and hold in a panic too. The caller holds
+// group.mu.
+func (c *Cluster) panics(census []balance.Level) bool {
+	available, weighted := c.population()
+	return health.Panic(available, weighted, c.config.PanicThreshold) &&
+		(c.depth == 1 || balance.Capacity(census) < 100)
+}
+
+// population counts the endpoints that have a weight, and those of them that
+// are available. The caller holds group.mu.
+func (c *Cluster) population() (available, weighted int) {
+	for i, e := range c.endpoints {
+		if c.weights[i] == 0 {
+			continue
+		}
+		weighted++
+		if e.available() {
+			available++
+		}
+	}
+	return available, weighted
+}
+
+// reason is why nobody is in service. The caller holds group.mu.
+func (c *Cluster) reason() Unavailable {
+	available, weighted := c.population()
+	switch {
+	case weighted == 0:
+		return NoEndpoints
+	case available > 0 || c.config.PanicThreshold > 0:
+		return CircuitsOpen
+	}
+	return AllUnhealthy
+}
+
+// presence is how much of its weight each endpoint has at the moment, in
+// percent; nil if all have the whole. The caller holds group.mu.
+func (c *Cluster) presence(panicked bool) []int {
+	var list []int
+	now := int64(0)
+	for i, e := range c.endpoints {
+		part := 100
+		switch {
+		case e.circuit.State() == breaker.Open || !panicked && !e.available():
+			part = 0
+		case e.rampFrom != 0 && c.config.SlowStart > 0:
+			if now == 0 {
+				now = socket.Now()
+			}
+			part = balance.Ramp(now, e.rampFrom, c.config.SlowStart)
+		}
+		if part < 100 && list == nil {
+			list = slices.Repeat([]int{100}, len(c.endpoints))
+		}
+		if list != nil {
+			list[i] = part
+		}
+	}
+	return list
+}
+
+// level makes the choice among the endpoints of one rank; -1 is all of them.
+func (c *Cluster) level(presence []int, place, rank int) level {
+	l := level{
+		policy: c.config.Balancing.Policy, endpoints: c.endpoints,
+		position: &c.group.positions[place%len(c.group.positions)],
+	}
+	l.weights = c.present(presence, rank)
+	total, n := 0, 0
+	for _, w := range l.weights {
+		if w > 0 {
+			total, n = total+w, n+1
+		}
+	}
+	if n == 0 {
+		return l
+	}
+	l.mean = float64(total) / float64(n)
+	c.fill(&l, presence, rank)
+	return l
+}
+
+// present is the weights of the endpoints of a rank that are there.
+func (c *Cluster) present(presence []int, rank int) []int {
+	if presence == nil && (rank < 0 || c.ranks == nil) {
+		return c.weights
+	}
+	partial := slices.ContainsFunc(presence, func(part int) bool { return part != 0 && part != 100 })
+	list := make([]int, len(c.weights))
+	for i, w := range c.weights {
+		switch {
+		case rank >= 0 && c.rank(i) != rank:
+		case presence == nil:
+			list[i] = w
+		case partial:
+			list[i] = w * presence[i]
+		case presence[i] != 0:
+			list[i] = w
+		}
+	}
+	return list
+}
+
+// fill makes what the policy chooses by.
+func (c *Cluster) fill(l *level, presence []int, rank int) {
+	switch l.policy {
+	case snapshot.RoundRobin:
+		places := balance.Sequence(l.weights)
+		l.order = make([]*Endpoint, len(places))
+		for i, place := range places {
+			l.order[i] = c.endpoints[place]
+		}
+	case snapshot.LeastRequest:
+		l.choices = c.config.Balancing.Choices
+		if c.retired { // whose tree nobody keeps up to date
+			l.choices = 2
+		} else if l.choices == 0 || l.choices >= len(c.endpoints) {
+			l.least = balance.NewLeast(l.weights)
+			return
+		}
+		l.alias = balance.NewAlias(l.weights)
+	case snapshot.ConsistentHash:
+		l.maglev = balance.NewMaglev(c.members(presence, rank))
+	default:
+		l.alias = balance.NewAlias(l.weights)
+	}
+}
+
+// members are the endpoints of a rank for a table of hashes.
+func (c *Cluster) members(presence []int, rank int) []balance.Member {
+	list := make([]balance.Member, len(c.endpoints))
+	for i, e := range c.endpoints {
+		if rank >= 0 && c.rank(i) != rank {
+			continue
+		}
+		list[i] = balance.Member{ID: balance.Hash(e.address), Weight: c.weights[i], Presence: 100}
+		if presence != nil {
+			list[i].Presence = presence[i]
+		}
+	}
+	return list
+}
+
+// seat is a place of an endpoint in a tree of loads, which has to know how many
+// attempts are in flight.
+type seat struct {
+	owner *Cluster
+	tree  *balance.Least
+	place int
+}
+
+// seat has the endpoints keep the trees of the levels up to date, instead of
+// those that c had before. The caller holds group.mu.
+func (c *Cluster) seat(levels []level) {
+	if c.config.Balancing.Policy != snapshot.LeastRequest {
+		return
+	}
+	for i, e := range c.endpoints {
+		var seats []seat
+		if old := e.seats.Load(); old != nil {
+			seats = slices.DeleteFunc(slices.Clone(*old), func(s seat) bool { return s.owner == c })
+		}
+		for j := range levels {
+			if l := &levels[j]; l.least != nil && l.weights[i] > 0 {
+				seats = append(seats, seat{owner: c, tree: l.least, place: i})
+			}
+		}
+		if len(seats) == 0 {
+			e.seats.Store(nil)
+			continue
+		}
+		e.seats.Store(&seats)
+		e.moved()
+	}
+}
+
+// ranksOf numbers the priorities that occur, from the lowest; nil if there is
+// one only.
+func ranksOf(endpoints []snapshot.Endpoint) (ranks []int, depth int) {
+	var priorities []int
+	for i := range endpoints {
+		priorities = append(priorities, endpoints[i].Priority)
+	}
+	slices.Sort(priorities)
+	priorities = slices.Compact(priorities)
+	if len(priorities) < 2 {
+		return nil, 1
+	}
+	ranks = make([]int, len(endpoints))
+	for i := range endpoints {
+		ranks[i], _ = slices.BinarySearch(priorities, endpoints[i].Priority)
+	}
+	return ranks, len(priorities)
+}
