@@ -21,13 +21,7 @@ func TestControlPlaneInGo(t *testing.T) {
 func TestControlPlaneInJavaScript(t *testing.T) {
 	t.Parallel()
 	need(t, "curl", "node", "npm")
-	if _, err := os.Stat("controlplane-node/node_modules/.package-lock.json"); err != nil {
-		install := exec.Command("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
-		install.Dir = "controlplane-node"
-		if out, err := install.CombinedOutput(); err != nil {
-			t.Fatalf("npm ci: %v\n%s", err, out)
-		}
-	}
+	install(t, "controlplane-node")
 	r := follow(t, "controlplane-node")
 	goesWithHealth(r, "node", `node-1`, "is ACTIVE", `%s is UNHEALTHY: .*connection refused`)
 }
@@ -45,4 +39,22 @@ func goesWithHealth(r *tour, program, version, active, unhealthy string) {
 	p.await(strings.ReplaceAll(unhealthy, "%s", r.at("127.0.0.1:9002")))
 	p.kill(syscall.SIGKILL)
 	r.check(step{"curl -s http://127.0.0.1:8080/", "red GET /\n"})
+}
+
+// install installs the packages that an example in JavaScript asks for, if they
+// are not there or have changed since.
+func install(t *testing.T, folder string) {
+	t.Helper()
+	wanted, err := os.Stat(folder + "/package-lock.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if there, err := os.Stat(folder + "/node_modules/.package-lock.json"); err == nil && !there.ModTime().Before(wanted.ModTime()) {
+		return
+	}
+	npm := exec.Command("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
+	npm.Dir = folder
+	if out, err := npm.CombinedOutput(); err != nil {
+		t.Fatalf("npm ci: %v\n%s", err, out)
+	}
 }

@@ -44,10 +44,14 @@ func TestRestartWithoutController(t *testing.T) {
 		s.must("ctl apply routes.yaml")
 	}
 	s.answers("two")
+	events := s.events()
+	events.await("active: version two,")
 	active := s.status().GetNode().GetSnapshot()
 
 	p = restart(s, p)
 	s.answers("two")
+	// Whoever watches events is told that some are missing, and goes on.
+	events.await("gap .*\n(?:.*\n)*.* active: version two,")
 	if again := s.status().GetNode().GetSnapshot(); again.GetDigest() != active.GetDigest() || again.GetGeneration() != active.GetGeneration() {
 		t.Errorf("after the restart %v is active; before, %v was", again, active)
 	}
