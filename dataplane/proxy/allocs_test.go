@@ -68,6 +68,7 @@ func errands() []errand {
 		{"GET 10 KiB", get, "HTTP/1.1 200 OK\r\nContent-Length: 10240\r\n\r\n" + strings.Repeat("x", 10240), plainRoute},
 		{"GET chunked", get, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", plainRoute},
 		{"GET through routes", get, small, routes},
+		{"GET through a trusted proxy", strings.Replace(get, "Accept", "X-Forwarded-For: 198.51.100.7, 127.0.0.2\r\nAccept", 1), small, plainRoute},
 		{"GET traced at 1%", get, small, plainRoute + "\ntelemetry: {tracing: {sampleRatio: 0.01}}"},
 		{"GET traced at 0", get, small, plainRoute + "\ntelemetry: {tracing: {sampleRatio: 0}}"},
 		{"POST 10 KiB", post, small, plainRoute},
@@ -88,7 +89,7 @@ func newCaller(t testing.TB, e *errand) *caller {
 	t.Helper()
 	probe := newBackend(t)
 	config := func(address string) string {
-		return manifest("clusters: [{name: main, endpoints: [{address: '"+address+"'}]}]", e.config)
+		return trusting("clusters: [{name: main, endpoints: [{address: '"+address+"'}]}]", e.config)
 	}
 	g := start(t, config(probe.address()))
 	client := g.dial()
@@ -108,6 +109,11 @@ func newCaller(t testing.TB, e *errand) *caller {
 	client.close()
 	g.apply(config(answering(t, forwarded, e.answer)))
 	return &caller{conn: g.dial().conn, request: []byte(e.request), answer: make([]byte, len(answer)+len(body))}
+}
+
+// trusting is a manifest whose listener trusts its peers.
+func trusting(lines ...string) string {
+	return strings.Replace(manifest(lines...), "127.0.0.1:1}", "127.0.0.1:1, trustedProxies: [127.0.0.0/8]}", 1)
 }
 
 // call sends the request and reads the answer, and allocates nothing.

@@ -2,9 +2,7 @@ package proxy
 
 import (
 	"errors"
-	"io"
 	"os"
-	"syscall"
 	"time"
 
 	"github.com/headgate/headgate/dataplane/http1"
@@ -93,23 +91,6 @@ func (x *exchange) connection(fresh bool) (*pool.Conn, error) {
 	up, err := x.attempt.endpoint.Dial(x.attempt.deadline)
 	x.tick()
 	return up, err
-}
-
-func (x *exchange) connectFailure(err error) *failure {
-	var refused *upstream.ConnectError
-	switch {
-	case errors.Is(err, upstream.ErrOverflow):
-		x.attempt.outcome = upstream.Ignored
-		return &failure{status: 503, reason: reasonLimit, detail: "the cluster is over its limit of connections", final: true}
-	case errors.Is(err, upstream.ErrConnectTimeout), errors.Is(err, os.ErrDeadlineExceeded):
-		x.attempt.outcome = upstream.ConnectFailure
-		return &failure{status: 504, reason: reasonConnectTimeout, detail: "no connection to the upstream in time", on: snapshot.RetryConnectFailure | snapshot.RetryTimeout}
-	case errors.As(err, &refused) && errors.Is(err, syscall.ECONNREFUSED):
-		x.attempt.outcome = upstream.ConnectFailure
-		return &failure{status: 502, reason: reasonRefused, detail: "the upstream refused the connection", on: snapshot.RetryConnectFailure | snapshot.RetryGatewayError}
-	}
-	x.attempt.outcome = upstream.ConnectFailure
-	return &failure{status: 502, reason: reasonUnavailable, detail: "no connection to the upstream", on: snapshot.RetryConnectFailure | snapshot.RetryGatewayError}
 }
 
 // send writes the head and what is there of the body in one go, and starts the
@@ -275,45 +256,6 @@ func (x *exchange) wait(want int, deadline int64) error {
 // is read from it, an end that lies behind unread bytes is found by the upload.
 func (x *exchange) clientGone() bool { return x.conn.sock.Peek() == socket.Ended }
 
-// broken is the failure of a connection that ended before it gave an answer.
-func (x *exchange) broken(err error) *failure {
-	if cause := x.uploadFailure(); cause != nil {
-		return cause
-	}
-	a := &x.attempt
-	switch {
-	case errors.Is(err, errClientGone):
-		a.outcome = upstream.Ignored
-		return clientGone()
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		a.outcome = upstream.Timeout
-		return &failure{status: 504, reason: reasonWrite, detail: "the upstream did not take the request in time", on: snapshot.RetryTimeout | snapshot.RetryGatewayError, sent: a.sent}
-	case a.facts.Reused && a.facts.FirstByteAt == 0 && len(a.up.Buffered()) == 0:
-		a.outcome = upstream.Ignored
-		return &failure{status: 502, reason: reasonTerminated, detail: "the upstream closed the reused connection", on: snapshot.RetryResetBeforeResponse | snapshot.RetryGatewayError, sent: a.sent, stale: true}
-	}
-	a.outcome = upstream.Reset
-	detail := "the upstream reset the connection before it answered"
-	if errors.Is(err, io.EOF) {
-		detail = "the upstream closed the connection before it answered"
-	}
-	return &failure{status: 502, reason: reasonTerminated, detail: detail, on: snapshot.RetryResetBeforeResponse | snapshot.RetryGatewayError, sent: a.sent}
-}
-
-// badResponse is the failure of an upstream that does not speak HTTP.
-func (x *exchange) badResponse(err error) *failure {
-	if cause := x.uploadFailure(); cause != nil {
-		return cause
-	}
-	x.attempt.outcome = upstream.ServerError
-	detail := "the upstream's answer is not valid HTTP"
-	var wire *http1.Error
-	if errors.As(err, &wire) {
-		detail = wire.Reason
-	}
-	return &failure{status: 502, reason: reasonProtocol, detail: detail, on: snapshot.RetryInvalidResponse | snapshot.RetryGatewayError, sent: true}
-}
-
 // admit decides whether a final head is the answer. n is its length.
 func (x *exchange) admit(n int) *failure {
 	a, status := &x.attempt, x.resp.Status
@@ -359,18 +301,6 @@ func (x *exchange) settle() {
 	a.facts.Ended = x.tick()
 	a.endpoint.Done(a.outcome, a.facts.Ended-a.facts.Started)
 	x.attempt = attempt{}
-}
-
-func unavailable(none upstream.Unavailable) *failure {
-	detail := "no endpoint of the cluster is healthy"
-	if none == upstream.NoEndpoints {
-		detail = "the cluster has no endpoint"
-	}
-	return &failure{status: 503, reason: reasonUnavailable, detail: detail, final: true}
-}
-
-func clientGone() *failure {
-	return &failure{status: statusClientGone, reason: reasonClientGone, detail: "the client closed the connection", final: true}
 }
 
 // after is a time of socket.Now plus a timeout, or 0 if the timeout is none.

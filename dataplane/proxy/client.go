@@ -44,8 +44,11 @@ func (x *exchange) walkForwarded(list []byte, trusted []netip.Prefix) bool {
 }
 
 // parseAddr reads an address with or without a port, in the forms that proxies
-// write.
+// write. The most common is read without making a string of it.
 func parseAddr(b []byte) (netip.Addr, bool) {
+	if addr, ok := parseIPv4(b); ok {
+		return addr, true
+	}
 	if addr, err := netip.ParseAddr(string(bytes.Trim(b, "[]"))); err == nil {
 		return addr.Unmap(), true
 	}
@@ -53,6 +56,30 @@ func parseAddr(b []byte) (netip.Addr, bool) {
 		return ap.Addr().Unmap(), true
 	}
 	return netip.Addr{}, false
+}
+
+// parseIPv4 reads four decimal numbers without leading zeros.
+func parseIPv4(b []byte) (netip.Addr, bool) {
+	var octets [4]byte
+	for i := range octets {
+		n, digits := 0, 0
+		for ; len(b) > 0 && '0' <= b[0] && b[0] <= '9' && n < 256; b = b[1:] {
+			n = n*10 + int(b[0]-'0')
+			digits++
+		}
+		if digits == 0 || n > 255 || digits > 1 && n < 10 || digits > 2 && n < 100 {
+			return netip.Addr{}, false
+		}
+		octets[i] = byte(n)
+		if i == 3 {
+			break
+		}
+		if len(b) == 0 || b[0] != '.' {
+			return netip.Addr{}, false
+		}
+		b = b[1:]
+	}
+	return netip.AddrFrom4(octets), len(b) == 0
 }
 
 func contains(prefixes []netip.Prefix, addr netip.Addr) bool {

@@ -6,7 +6,6 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,9 +52,7 @@ func start(t testing.TB, manifest string) *gate {
 	if g.listener, err = listener.Bind("tcp", "127.0.0.1:0", logger); err != nil {
 		t.Fatal(err)
 	}
-	var accepted atomic.Uint64
 	g.listener.Serve(func(c net.Conn, n uint64) listener.Conn {
-		accepted.Add(1)
 		return g.engine.NewConn(c, 0, int(n%gateShards))
 	})
 	t.Cleanup(g.stop)

@@ -1,7 +1,5 @@
 package proxy
 
-import "github.com/headgate/headgate/dataplane/snapshot"
-
 // Reasons are the error types of RFC 9209 section 2.3, which Proxy-Status, logs
 // and spans share, and a few words for what that list does not have.
 const (
@@ -29,15 +27,3 @@ const (
 
 // statusClientGone is what is recorded when there was nobody left to answer.
 const statusClientGone = 499
-
-// failure is why an attempt gave no answer, or one that may be tried again.
-type failure struct {
-	status  int // what the client is told if nothing better comes
-	reason  string
-	detail  string
-	on      snapshot.RetryOn // the conditions under which it is tried again
-	sent    bool             // bytes of the request may have been processed
-	stale   bool             // a reused connection died before it gave a byte
-	granted bool             // it has been decided that it is tried again
-	final   bool             // trying again is pointless: the fault is not the upstream's
-}

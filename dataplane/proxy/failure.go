@@ -1,0 +1,92 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"os"
+	"syscall"
+
+	"github.com/headgate/headgate/dataplane/http1"
+	"github.com/headgate/headgate/dataplane/snapshot"
+	"github.com/headgate/headgate/dataplane/upstream"
+)
+
+// failure is why an attempt gave no answer, or one that may be tried again.
+type failure struct {
+	status  int // what the client is told if nothing better comes
+	reason  string
+	detail  string
+	on      snapshot.RetryOn // the conditions under which it is tried again
+	sent    bool             // bytes of the request may have been processed
+	stale   bool             // a reused connection died before it gave a byte
+	granted bool             // it has been decided that it is tried again
+	final   bool             // trying again is pointless: the fault is not the upstream's
+}
+
+func (x *exchange) connectFailure(err error) *failure {
+	var refused *upstream.ConnectError
+	switch {
+	case errors.Is(err, upstream.ErrOverflow):
+		x.attempt.outcome = upstream.Ignored
+		return &failure{status: 503, reason: reasonLimit, detail: "the cluster is over its limit of connections", final: true}
+	case errors.Is(err, upstream.ErrConnectTimeout), errors.Is(err, os.ErrDeadlineExceeded):
+		x.attempt.outcome = upstream.ConnectFailure
+		return &failure{status: 504, reason: reasonConnectTimeout, detail: "no connection to the upstream in time", on: snapshot.RetryConnectFailure | snapshot.RetryTimeout}
+	case errors.As(err, &refused) && errors.Is(err, syscall.ECONNREFUSED):
+		x.attempt.outcome = upstream.ConnectFailure
+		return &failure{status: 502, reason: reasonRefused, detail: "the upstream refused the connection", on: snapshot.RetryConnectFailure | snapshot.RetryGatewayError}
+	}
+	x.attempt.outcome = upstream.ConnectFailure
+	return &failure{status: 502, reason: reasonUnavailable, detail: "no connection to the upstream", on: snapshot.RetryConnectFailure | snapshot.RetryGatewayError}
+}
+
+// broken is the failure of a connection that ended before it gave an answer.
+func (x *exchange) broken(err error) *failure {
+	if cause := x.uploadFailure(); cause != nil {
+		return cause
+	}
+	a := &x.attempt
+	switch {
+	case errors.Is(err, errClientGone):
+		a.outcome = upstream.Ignored
+		return clientGone()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		a.outcome = upstream.Timeout
+		return &failure{status: 504, reason: reasonWrite, detail: "the upstream did not take the request in time", on: snapshot.RetryTimeout | snapshot.RetryGatewayError, sent: a.sent}
+	case a.facts.Reused && a.facts.FirstByteAt == 0 && len(a.up.Buffered()) == 0:
+		a.outcome = upstream.Ignored
+		return &failure{status: 502, reason: reasonTerminated, detail: "the upstream closed the reused connection", on: snapshot.RetryResetBeforeResponse | snapshot.RetryGatewayError, sent: a.sent, stale: true}
+	}
+	a.outcome = upstream.Reset
+	detail := "the upstream reset the connection before it answered"
+	if errors.Is(err, io.EOF) {
+		detail = "the upstream closed the connection before it answered"
+	}
+	return &failure{status: 502, reason: reasonTerminated, detail: detail, on: snapshot.RetryResetBeforeResponse | snapshot.RetryGatewayError, sent: a.sent}
+}
+
+// badResponse is the failure of an upstream that does not speak HTTP.
+func (x *exchange) badResponse(err error) *failure {
+	if cause := x.uploadFailure(); cause != nil {
+		return cause
+	}
+	x.attempt.outcome = upstream.ServerError
+	detail := "the upstream's answer is not valid HTTP"
+	var wire *http1.Error
+	if errors.As(err, &wire) {
+		detail = wire.Reason
+	}
+	return &failure{status: 502, reason: reasonProtocol, detail: detail, on: snapshot.RetryInvalidResponse | snapshot.RetryGatewayError, sent: true}
+}
+
+func unavailable(none upstream.Unavailable) *failure {
+	detail := "no endpoint of the cluster is healthy"
+	if none == upstream.NoEndpoints {
+		detail = "the cluster has no endpoint"
+	}
+	return &failure{status: 503, reason: reasonUnavailable, detail: detail, final: true}
+}
+
+func clientGone() *failure {
+	return &failure{status: statusClientGone, reason: reasonClientGone, detail: "the client closed the connection", final: true}
+}
