@@ -34,7 +34,7 @@ func (s *Stream) tell() {
 
 // Fill waits for bytes of the body and adds them to Buffered. The error is io.EOF
 // at its end, after which there may be Trailers; os.ErrDeadlineExceeded when
-// deadline, a time of Options.Now or 0 for none, has passed; else that of Err.
+// deadline, a time of socket.Now or 0 for none, has passed; else that of Err.
 // The hint of how much is wanted is not needed.
 func (s *Stream) Fill(_ int, deadline int64) error {
 	c := s.c

@@ -8,8 +8,8 @@ type budget struct {
 	at         int64 // nanoseconds, of the last refill
 }
 
-func newBudget(full, perSecond int) budget {
-	return budget{left: full, full: full, perSecond: perSecond}
+func newBudget(now int64, full, perSecond int) budget {
+	return budget{left: full, full: full, perSecond: perSecond, at: now}
 }
 
 // spend takes n, and reports whether there was as much.

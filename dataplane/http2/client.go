@@ -100,7 +100,7 @@ func (c *Client) Close() { c.conn.close() }
 
 // ReadHead waits for the next head of the response: any number of interim ones
 // and the final one, after which it is io.EOF. It and its bytes are valid until the next call. The error is
-// that of Err, or os.ErrDeadlineExceeded when deadline, a time of Options.Now or
+// that of Err, or os.ErrDeadlineExceeded when deadline, a time of socket.Now or
 // 0 for none, has passed.
 func (s *Stream) ReadHead(deadline int64) (*message.Response, error) {
 	c := s.c

@@ -5,6 +5,9 @@ import "time"
 // never is a deadline that does not come.
 const never = int64(1<<63 - 1)
 
+// longest is how long the reading goroutine sleeps at most.
+const longest = int64(time.Hour)
+
 // quiet is how long a connection without streams keeps what it may need again.
 const quiet = int64(time.Second)
 
@@ -12,7 +15,7 @@ const quiet = int64(time.Second)
 const shutdownTrip = int64(time.Second)
 
 // deadline is when the reading goroutine has something to do though nothing
-// comes, or 0. mu is held.
+// comes. mu is held.
 func (c *conn) deadline() int64 {
 	d, o := never, &c.o
 	if c.settingsOwed > 0 {
@@ -46,10 +49,7 @@ func (c *conn) deadline() int64 {
 	if len(c.workers)+len(c.spare) > 0 {
 		d = min(d, c.now+quiet)
 	}
-	if d == never {
-		return 0
-	}
-	return d
+	return min(d, c.now+longest)
 }
 
 // incompleteSince is since when a preface or head is awaited, or 0.

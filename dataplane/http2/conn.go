@@ -84,19 +84,19 @@ type conn struct {
 
 func (c *conn) init(sock *socket.Conn, o Options, client bool) {
 	c.sock, c.o, c.client = sock, o.resolve(), client
+	c.now = socket.Now()
 	c.flushFunc = c.flush
 	c.done = make(chan struct{})
 	c.decoder = hpack.NewDecoder(tableBytes, c.emit)
 	c.decoder.SetMaxStringLength(2 * c.o.MaxHeaderBytes)
-	c.nuisance = newBudget(nuisanceFull, nuisancePerSecond)
-	c.resets = newBudget(c.o.MaxResets, resetsPerSecond)
+	c.nuisance = newBudget(c.now, nuisanceFull, nuisancePerSecond)
+	c.resets = newBudget(c.now, c.o.MaxResets, resetsPerSecond)
 	c.encoder = newEncoder()
 	c.streams = make(map[uint32]*Stream)
 	c.nextID = 1
 	c.sendWindow, c.peerWindow = initialWindow, initialWindow
 	c.recvWindow = int64(c.o.ConnWindow)
 	c.peerFrame, c.peerStreams = maxFrameBytes, assumedStreams
-	c.now = c.o.Now()
 	c.lastRead, c.idleSince = c.now, c.now
 	c.staffGone = sync.NewCond(&c.mu)
 	c.greet()
@@ -142,7 +142,7 @@ const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 // run reads until the connection ends, and takes it down.
 func (c *conn) run() error {
 	c.mu.Lock()
-	c.settingsSent = c.o.Now()
+	c.settingsSent = socket.Now()
 	c.kick()
 	c.mu.Unlock()
 	err := c.read()

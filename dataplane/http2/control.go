@@ -47,9 +47,9 @@ func (c *conn) onReset(f *frame, p []byte) error {
 		return nil
 	}
 	c.o.Counters.PeerResets.Add(1)
-	code := ErrCode(binary.BigEndian.Uint32(p))
+	code, answered := ErrCode(binary.BigEndian.Uint32(p)), s.sentHead
 	c.fail(s, &StreamError{Stream: s.id, Code: code, Remote: true, NotProcessed: c.client && code == RefusedStream})
-	if !c.client && !c.resets.spend(c.now, 1) {
+	if !c.client && !answered && !c.resets.spend(c.now, 1) {
 		return connError(EnhanceYourCalm, "too many streams reset")
 	}
 	return nil

@@ -1,5 +1,7 @@
 package http2
 
+import "github.com/headgate/headgate/dataplane/socket"
+
 // A stream's window follows its path: it doubles while the reader consumes more
 // than half of it in less than the time in which a window of that size would hold
 // the peer back, which is a few round trips. A slow reader never makes it grow.
@@ -57,7 +59,7 @@ func (s *Stream) creditLocked(n int) {
 // held.
 func (s *Stream) grow() int {
 	c := s.c
-	now := c.o.Now()
+	now := socket.Now()
 	c.measure(now)
 	elapsed := now - s.epochStart
 	fast := float64(elapsed) < tripsPerWindow*float64(c.trip.time)*float64(s.epochBytes)/float64(s.window)

@@ -56,6 +56,12 @@ func echo(s *Stream) {
 // listen serves handle on a port of the loopback until the test ends.
 func listen(t testing.TB, o Options, handle func(*Stream)) string {
 	t.Helper()
+	return listenWith(t, o, handle, func(error) {})
+}
+
+// listenWith is listen, and tells how each connection ended.
+func listenWith(t testing.TB, o Options, handle func(*Stream), ended func(error)) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +79,7 @@ func listen(t testing.TB, o Options, handle func(*Stream)) string {
 			mu.Lock()
 			servers = append(servers, s)
 			mu.Unlock()
-			running.Go(func() { _ = s.Serve() })
+			running.Go(func() { ended(s.Serve()) })
 		}
 	})
 	t.Cleanup(func() {

@@ -29,11 +29,7 @@
 //   - Priorities are read and ignored. There is no server push.
 package http2
 
-import (
-	"time"
-
-	"github.com/headgate/headgate/dataplane/socket"
-)
+import "time"
 
 // Options are the bounds of a connection. Zero values stand for the defaults.
 type Options struct {
@@ -66,17 +62,14 @@ type Options struct {
 	PingTimeout     time.Duration // for the answer to that; default 15 s
 	Linger          time.Duration // for the peer to close after the last frame; default 1 s
 
-	// MaxResets is how many streams in a row the peer may reset before they were
-	// answered; some are forgiven each second, and one for each stream that ends
+	// MaxResets is how many streams in a row the peer may reset before a head was
+	// sent in answer, or open over the limit; some are forgiven each second, and one for each stream that ends
 	// well. Default four times MaxConcurrentStreams.
 	MaxResets int
 
 	// ExtendedConnect lets a client ask for :protocol (RFC 8441).
 	ExtendedConnect bool
 
-	// Now is the time in nanoseconds that deadlines are compared with; default
-	// socket.Now.
-	Now func() int64
 	// Counters are added to, if given.
 	Counters *Counters
 }
@@ -108,9 +101,6 @@ func (o *Options) resolve() Options {
 	or(&r.PingTimeout, 15*time.Second)
 	or(&r.Linger, time.Second)
 	or(&r.MaxResets, 4*r.MaxConcurrentStreams)
-	if r.Now == nil {
-		r.Now = socket.Now
-	}
 	if r.Counters == nil {
 		r.Counters = new(Counters)
 	}

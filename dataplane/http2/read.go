@@ -29,7 +29,7 @@ func (c *conn) fill(deadline int64) error {
 	for {
 		before := len(c.sock.Buffered())
 		err := c.sock.Fill(c.want, deadline)
-		c.now = c.o.Now()
+		c.now = socket.Now()
 		switch {
 		case err == nil:
 			c.lastRead = c.now

@@ -77,18 +77,31 @@ func (s *Stream) WriteTrailers(fields *message.Fields, deadline int64) error {
 // awaitRoom waits until a head may be appended. mu is held, and released
 // meanwhile.
 func (s *Stream) awaitRoom(deadline int64) error {
+	defer s.passOn()
 	for {
+		err := s.unwritable()
 		switch {
-		case s.err != nil:
-			return s.err
-		case s.c.ended:
-			return s.c.closedError()
-		case len(s.c.out) < maxOut-frameHeaderBytes:
+		case err != nil:
+			return err
+		case len(s.c.out) < maxOut-minRoom:
 			return nil
 		case !s.block(deadline):
 			return os.ErrDeadlineExceeded
 		}
 	}
+}
+
+// unwritable is why nothing can be written, or nil. mu is held.
+func (s *Stream) unwritable() error {
+	switch {
+	case s.err != nil:
+		return s.err
+	case s.c.ended:
+		return s.c.closedError()
+	case s.sentEnd:
+		return streamError(s.id, StreamClosed, "written to after its end")
+	}
+	return nil
 }
 
 // closedError is why a connection that has ended takes nothing. mu is held.
@@ -172,20 +185,18 @@ func (c *conn) sent(s *Stream, end bool) {
 
 // WriteData writes a part of the body; end says that it is the last. It waits
 // while the peer gives no credit, or while much is to be written already, until
-// deadline, a time of Options.Now or 0 for none: then n bytes were taken and the
+// deadline, a time of socket.Now or 0 for none: then n bytes were taken and the
 // error is os.ErrDeadlineExceeded. It keeps nothing of p.
 func (s *Stream) WriteData(p []byte, end bool, deadline int64) (n int, err error) {
 	c := s.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer s.passOn()
 	for n < len(p) || end && !s.sentEnd {
-		switch {
-		case s.err != nil:
-			return n, s.err
-		case c.ended:
-			return n, c.closedError()
+		if err := s.unwritable(); err != nil {
+			return n, err
 		}
-		size := min(len(p)-n, c.sendRoom(), int(max(s.sendWindow, 0)))
+		size := s.sendable(len(p) - n)
 		if size == 0 && n < len(p) {
 			if !s.awaitCredit(deadline) {
 				return n, os.ErrDeadlineExceeded
@@ -198,10 +209,20 @@ func (s *Stream) WriteData(p []byte, end bool, deadline int64) (n int, err error
 	return n, nil
 }
 
+// sendable is how much of n bytes may be appended now: nothing while others have
+// waited longer. mu is held.
+func (s *Stream) sendable(n int) int {
+	if len(s.c.blocked) > 0 && !s.turn {
+		return 0
+	}
+	return min(n, s.c.sendRoom(), int(max(s.sendWindow, 0)))
+}
+
 // awaitCredit waits for what is missing: credit for the stream, or room. mu is
 // held, and released meanwhile.
 func (s *Stream) awaitCredit(deadline int64) bool {
 	if s.sendWindow <= 0 {
+		s.passOn()
 		return s.wait(&s.writer, deadline)
 	}
 	return s.block(deadline)
@@ -220,7 +241,10 @@ func (s *Stream) appendData(p []byte, end bool) {
 	c.sendWindow -= int64(len(p))
 	s.sendWindow -= int64(len(p))
 	c.sent(s, end)
-	c.unblock()
+	if s.turn {
+		s.turn = false
+		c.unblock()
+	}
 }
 
 // request appends the pseudo-header fields of a request.

@@ -36,7 +36,7 @@ func (s *Server) Shutdown() {
 	}
 	// The peer is told first that it should stop, and after a round trip which
 	// request was the last (RFC 9113 section 6.8).
-	c.draining = c.o.Now()
+	c.draining = socket.Now()
 	c.reserve(64)
 	c.out = appendGoAway(c.out, maxStreamID, NoError, "")
 	c.out = appendPing(c.out, 0, pingShutdown)

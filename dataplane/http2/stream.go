@@ -60,6 +60,7 @@ type Stream struct {
 	epochBytes int
 
 	queued bool // in c.blocked
+	turn   bool // woken out of it, and has not had its part yet
 	reader waiter
 	writer waiter
 	timer  *time.Timer
@@ -113,7 +114,7 @@ func (w *waiter) wake() {
 // passed. mu is held, and released meanwhile.
 func (s *Stream) wait(w *waiter, deadline int64) bool {
 	if deadline != 0 {
-		now := s.c.o.Now()
+		now := socket.Now()
 		if now >= deadline {
 			return false
 		}
@@ -272,7 +273,7 @@ func (c *conn) forget(s *Stream, ours bool) {
 // rest notes that something ended. mu is held.
 func (c *conn) rest() {
 	if c.idle() {
-		c.idleSince = c.o.Now()
+		c.idleSince = socket.Now()
 		c.endIfDrained()
 	}
 }
@@ -331,6 +332,7 @@ func (c *conn) recycle(s *Stream) {
 	s.roomUsed, s.headRead, s.recvEnd, s.sentHead, s.sentEnd = false, false, false, false, false
 	s.err, s.oursReset = nil, false
 	s.gone.Store(false)
+	s.queued, s.turn = false, false
 	s.owed, s.epochStart, s.epochBytes = 0, 0, 0
 	if c.ended || len(c.spare) >= maxSpare {
 		s.discard()

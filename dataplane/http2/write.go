@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"slices"
 
 	"github.com/headgate/headgate/dataplane/socket"
 )
@@ -94,11 +95,17 @@ func (c *conn) writeFailed(err error) {
 // maxOut is how much may be waiting to be written before writers wait too.
 const maxOut = socket.LargeBuffer
 
+// minRoom is the least room that is given away: less would make small frames.
+const minRoom = 4 << 10
+
 // sendRoom is how much of DATA may be appended now: what fits behind a frame
 // header, in the window of the connection and in one frame. mu is held.
 func (c *conn) sendRoom() int {
-	room := min(int64(maxOut-len(c.out)-frameHeaderBytes), c.sendWindow, maxFrameBytes)
-	return int(max(room, 0))
+	room := maxOut - len(c.out) - frameHeaderBytes
+	if room < minRoom || c.sendWindow <= 0 {
+		return 0
+	}
+	return int(min(int64(room), c.sendWindow, maxFrameBytes))
 }
 
 // unblock wakes who has waited longest for room, if there is some; it wakes the
@@ -109,7 +116,7 @@ func (c *conn) unblock() {
 	}
 	s := c.blocked[0]
 	c.blocked = c.blocked[:copy(c.blocked, c.blocked[1:])]
-	s.queued = false
+	s.queued, s.turn = false, true
 	s.writer.wake()
 }
 
@@ -121,20 +128,18 @@ func (s *Stream) block(deadline int64) bool {
 		s.queued = true
 		c.blocked = append(c.blocked, s)
 	}
-	ok := s.wait(&s.writer, deadline)
-	if s.queued && (!ok || s.err != nil) {
-		s.unqueue()
-	}
-	return ok
+	return s.wait(&s.writer, deadline)
 }
 
-func (s *Stream) unqueue() {
-	s.queued = false
-	blocked := s.c.blocked
-	for i := range blocked {
-		if blocked[i] == s {
-			s.c.blocked = append(blocked[:i], blocked[i+1:]...)
-			return
-		}
+// passOn lets the next have the room that a stream was woken for, or waited for,
+// and does not need any more. mu is held.
+func (s *Stream) passOn() {
+	c := s.c
+	s.turn = false
+	if s.queued {
+		s.queued = false
+		i := slices.Index(c.blocked, s)
+		c.blocked = slices.Delete(c.blocked, i, i+1)
 	}
+	c.unblock()
 }
