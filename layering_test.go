@@ -21,10 +21,10 @@ var floors = [][]string{
 	{"gen/headgate/config/v1"},
 	{"gen/headgate/control/v1"},
 	{
-		"dataplane/message", "dataplane/socket",
+		"dataplane/message", "dataplane/socket", "dataplane/certificate/testca",
 		"dataplane/upstream/balance", "dataplane/upstream/health", "dataplane/upstream/retry",
 	},
-	{"dataplane/http1", "dataplane/http2", "dataplane/route", "dataplane/upstream/pool"},
+	{"dataplane/http1", "dataplane/http2", "dataplane/route", "dataplane/certificate", "dataplane/upstream/pool"},
 	{"dataplane/snapshot"},
 	{"dataplane/upstream", "dataplane/telemetry", "dataplane/listener"},
 	{"dataplane/proxy", "dataplane/control", "dataplane/admin"},
