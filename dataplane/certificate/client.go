@@ -132,21 +132,29 @@ func (c *Client) config(state *clientState) *tls.Config {
 // errNoName is a client that could not tell whose certificate it verifies.
 var errNoName = errors.New("tls: there is no server name to verify")
 
-// Handshake makes a TLS connection of one to an endpoint, within ctx. host is
-// the endpoint's, without the port; endpoint tells the sessions of one from
-// those of another. version is that of what was verified. The connection is
-// closed if there is an error.
-func (c *Client) Handshake(ctx context.Context, conn net.Conn, host, endpoint string) (secure *tls.Conn, version uint64, err error) {
+// Peer is whom a handshake is with.
+type Peer struct {
+	Host      string   // of the endpoint, without the port
+	Endpoint  string   // tells the sessions of one from those of another
+	Protocols []string // are offered instead of those of the options; nil: those
+}
+
+// Handshake makes a TLS connection of one to an endpoint, within ctx. version is
+// that of what was verified. The connection is closed if there is an error.
+func (c *Client) Handshake(ctx context.Context, conn net.Conn, peer Peer) (secure *tls.Conn, version uint64, err error) {
 	state := c.current()
 	config := state.config.Clone()
 	if config.ServerName == "" {
-		config.ServerName = host
+		config.ServerName = peer.Host
 	}
 	if config.ServerName == "" && !config.InsecureSkipVerify {
 		_ = conn.Close()
 		return nil, 0, errNoName
 	}
-	config.ClientSessionCache = sessionsOf{cache: config.ClientSessionCache, endpoint: endpoint}
+	if peer.Protocols != nil {
+		config.NextProtos = peer.Protocols
+	}
+	config.ClientSessionCache = sessionsOf{cache: config.ClientSessionCache, endpoint: peer.Endpoint}
 	secure = tls.Client(socket.NewUnder(conn), config)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()

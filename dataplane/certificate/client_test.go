@@ -25,7 +25,7 @@ func connect(t testing.TB, c *Client, address string) (tls.ConnectionState, erro
 		t.Fatal(err)
 	}
 	host, _, _ := net.SplitHostPort(address)
-	secure, _, err := c.Handshake(ctx, raw, host, address)
+	secure, _, err := c.Handshake(ctx, raw, Peer{Host: host, Endpoint: address})
 	if err != nil {
 		return tls.ConnectionState{}, err
 	}
@@ -79,19 +79,19 @@ func TestHandshakeWithWhatIsNoTLS(t *testing.T) {
 		_, _ = io.WriteString(far, "HTTP/1.1 400 Bad Request\r\n\r\n")
 		_ = far.Close()
 	}()
-	if _, _, err := client.Handshake(context.Background(), near, "", ""); FaultOf(err) != BadProtocol {
+	if _, _, err := client.Handshake(context.Background(), near, Peer{}); FaultOf(err) != BadProtocol {
 		t.Errorf("error %v", err)
 	}
 	<-answered
 	near, far = net.Pipe()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
-	if _, _, err := client.Handshake(ctx, near, "", ""); !errors.Is(err, context.DeadlineExceeded) {
+	if _, _, err := client.Handshake(ctx, near, Peer{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
 	_ = far.Close()
 	near, _ = net.Pipe()
-	if _, _, err := set.NewClient(ClientOptions{}).Handshake(context.Background(), near, "", ""); err != errNoName {
+	if _, _, err := set.NewClient(ClientOptions{}).Handshake(context.Background(), near, Peer{}); err != errNoName {
 		t.Errorf("error %v", err)
 	}
 }

@@ -89,7 +89,7 @@ func (g *group) trip(e *Endpoint, t Ticket, config *snapshot.CircuitBreaker, str
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now, from := socket.Now(), e.circuit.State()
-	if g.endpoints[e.address] != e || !e.circuit.Failed(now, t, int(streak), circuitConfig(config)) {
+	if g.endpoints[e.identity()] != e || !e.circuit.Failed(now, t, int(streak), circuitConfig(config)) {
 		return false
 	}
 	g.circuitChanged(e, now, from,
@@ -115,7 +115,7 @@ func (g *group) tried(e *Endpoint, t Ticket, o Outcome, latency int64) {
 		changed = e.circuit.Failed(now, t, 1, config)
 		cause = "a trial failed: " + o.String()
 	}
-	if changed && g.endpoints[e.address] == e {
+	if changed && g.endpoints[e.identity()] == e {
 		g.circuitChanged(e, now, from, cause, evidence)
 		return
 	}
@@ -147,7 +147,7 @@ func (g *group) tickCircuit(e *Endpoint, now int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	config := g.breaker.Load()
-	if config == nil || g.endpoints[e.address] != e {
+	if config == nil || g.endpoints[e.identity()] != e {
 		return
 	}
 	from := e.circuit.State()

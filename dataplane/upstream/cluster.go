@@ -3,6 +3,7 @@ package upstream
 import (
 	"sync/atomic"
 
+	"github.com/headgate/headgate/dataplane/certificate"
 	"github.com/headgate/headgate/dataplane/snapshot"
 	"github.com/headgate/headgate/dataplane/upstream/retry"
 )
@@ -38,7 +39,8 @@ func (u Unavailable) String() string {
 type Cluster struct {
 	config    *snapshot.Cluster
 	group     *group
-	endpoints []*Endpoint // in the order of config.Endpoints
+	secure    *certificate.Client // TLS; nil: clear text
+	endpoints []*Endpoint         // in the order of config.Endpoints
 	weights   []int
 	ranks     []int    // of the priorities, the first is 0; nil: all have the same
 	depth     int      // how many ranks there are

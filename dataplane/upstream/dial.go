@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/headgate/headgate/dataplane/certificate"
 	"github.com/headgate/headgate/dataplane/socket"
 	"github.com/headgate/headgate/dataplane/upstream/pool"
 )
@@ -36,6 +37,9 @@ func (e *ConnectError) Error() string {
 // Unwrap returns the cause.
 func (e *ConnectError) Unwrap() error { return e.Err }
 
+// TLS is what a TLS handshake failed of; certificate.NoFault if it was not that.
+func (e *ConnectError) TLS() certificate.Fault { return certificate.FaultOf(e.Err) }
+
 // defaultConnectTimeout holds for clusters that say nothing.
 const defaultConnectTimeout = 3 * time.Second
 
@@ -44,8 +48,21 @@ const defaultConnectTimeout = 3 * time.Second
 // the peer may have closed it.
 func (e *Endpoint) Idle(shard int) *pool.Conn { return e.IdleAt(shard, socket.Now()) }
 
-// IdleAt is Idle for those who know the time.
-func (e *Endpoint) IdleAt(shard int, now int64) *pool.Conn { return e.pool.Idle(shard, now) }
+// IdleAt is Idle for those who know the time. One whose peer was verified
+// against what counts no more, or that has shown another certificate than it
+// would now, is not used again.
+func (e *Endpoint) IdleAt(shard int, now int64) *pool.Conn {
+	c := e.pool.Idle(shard, now)
+	for c != nil && e.outdated(c) {
+		c.Discard()
+		c = e.pool.Idle(shard, now)
+	}
+	return c
+}
+
+func (e *Endpoint) outdated(c *pool.Conn) bool {
+	return e.secure != nil && c.Version != e.secure.Version()
+}
 
 // Dial opens a connection, within the cluster's ConnectTimeout and before
 // deadline (a time of socket.Now; 0: none). If the cluster or the endpoint has
@@ -53,22 +70,35 @@ func (e *Endpoint) IdleAt(shard int, now int64) *pool.Conn { return e.pool.Idle(
 // then may be a connection that another request has released (Reused). The
 // error is ErrOverflow, ErrQueueTimeout, ErrConnectTimeout or a *ConnectError.
 func (e *Endpoint) Dial(deadline int64) (*pool.Conn, error) {
-	c, err := e.pool.Acquire(e.limit(deadline))
-	switch {
-	case err == pool.ErrFull:
-		return nil, ErrOverflow
-	case err != nil:
-		return nil, ErrQueueTimeout
-	case c != nil:
-		return c, nil
+	c, err := e.acquire(e.limit(deadline))
+	if c != nil || err != nil {
+		return c, err
 	}
 	// Time spent waiting is not held against the endpoint.
-	opened, err := e.connect(e.limit(deadline))
+	opened, version, err := e.connect(e.limit(deadline))
 	if err != nil {
 		e.pool.Cancel()
 		return nil, err
 	}
-	return e.pool.Add(socket.New(opened)), nil
+	c = e.pool.Add(socket.New(opened))
+	c.Version = version
+	return c, nil
+}
+
+// acquire takes a place for a connection, or one that came free.
+func (e *Endpoint) acquire(limit int64) (*pool.Conn, error) {
+	for {
+		c, err := e.pool.Acquire(limit)
+		switch {
+		case err == pool.ErrFull:
+			return nil, ErrOverflow
+		case err != nil:
+			return nil, ErrQueueTimeout
+		case c == nil || !e.outdated(c):
+			return c, nil
+		}
+		c.Discard()
+	}
 }
 
 // limit is the connect timeout from now, or the deadline if that is sooner.
@@ -85,16 +115,34 @@ func (e *Endpoint) limit(deadline int64) int64 {
 }
 
 // connect opens a connection before limit.
-func (e *Endpoint) connect(limit int64) (net.Conn, error) {
+func (e *Endpoint) connect(limit int64) (net.Conn, uint64, error) {
 	ctx, cancel := context.WithDeadline(context.Background(), socket.At(limit))
 	defer cancel()
-	c, err := e.group.registry.options.Dial(ctx, e.network, e.target)
+	c, version, err := e.open(ctx, nil)
 	if err == nil {
-		return c, nil
+		return c, version, nil
 	}
 	var timed interface{ Timeout() bool }
 	if ctx.Err() != nil || errors.As(err, &timed) && timed.Timeout() {
-		return nil, ErrConnectTimeout
+		return nil, 0, ErrConnectTimeout
 	}
-	return nil, &ConnectError{Address: e.address, Err: err}
+	return nil, 0, &ConnectError{Address: e.address, Err: err}
+}
+
+// open connects, and speaks TLS if that is how the endpoint is spoken to. version
+// is that of the TLS. protocols are offered instead of the usual ones; nil: those.
+func (e *Endpoint) open(ctx context.Context, protocols []string) (c net.Conn, version uint64, err error) {
+	c, err = e.group.registry.options.Dial(ctx, e.network, e.target)
+	if err != nil || e.secure == nil {
+		return c, 0, err
+	}
+	peer := certificate.Peer{Endpoint: e.address, Protocols: protocols}
+	if e.network == "tcp" {
+		peer.Host, _, _ = net.SplitHostPort(e.target) // an endpoint's address has a port
+	}
+	secure, version, err := e.secure.Handshake(ctx, c, peer)
+	if err != nil {
+		return nil, 0, err // and no nil *tls.Conn in an interface
+	}
+	return secure, version, nil
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/headgate/headgate/dataplane/certificate"
 	"github.com/headgate/headgate/dataplane/snapshot"
 	"github.com/headgate/headgate/dataplane/socket"
 	"github.com/headgate/headgate/dataplane/upstream/balance"
@@ -42,9 +43,10 @@ func (o Outcome) String() string {
 // Endpoint is one server of a cluster. It lives as long as a committed snapshot
 // names its address in that cluster.
 type Endpoint struct {
-	address string // as configured
-	network string // "tcp" or "unix"
-	target  string // what to dial
+	address string              // as configured
+	network string              // "tcp" or "unix"
+	target  string              // what to dial
+	secure  *certificate.Client // TLS; nil: clear text
 	group   *group
 	pool    *pool.Pool
 
@@ -80,11 +82,12 @@ type Endpoint struct {
 	adopted  bool  // a committed view has contained it
 }
 
-func newEndpoint(g *group, address string) *Endpoint {
+func newEndpoint(g *group, address string, secure *certificate.Client) *Endpoint {
 	e := &Endpoint{
 		address: address,
 		network: "tcp",
 		target:  address,
+		secure:  secure,
 		group:   g,
 		pool:    g.connections.NewPool(g.registry.options.Shards),
 		since:   socket.Now(),
@@ -97,6 +100,16 @@ func newEndpoint(g *group, address string) *Endpoint {
 	e.retry.ring = func(now int64) { g.tickCircuit(e, now) }
 	return e
 }
+
+// identity tells an endpoint from the others of its cluster. One that is spoken
+// to with other TLS is another one: its connections must not be used, and what
+// probes found out says little.
+type identity struct {
+	address string
+	secure  *certificate.Client
+}
+
+func (e *Endpoint) identity() identity { return identity{e.address, e.secure} }
 
 // Address is host:port, [v6]:port or unix:/path, as configured.
 func (e *Endpoint) Address() string { return e.address }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/dataplane/certificate"
 	"github.com/headgate/headgate/dataplane/snapshot"
 )
 
@@ -39,14 +40,14 @@ func (g *Generation) add(c *Cluster) {
 }
 
 // addFresh makes the view of a cluster that is new, or that differs from old.
-func (g *Generation) addFresh(old *Cluster, config *snapshot.Cluster) {
+func (g *Generation) addFresh(old *Cluster, config *snapshot.Cluster, secure *certificate.Client) {
 	var owner *group
 	if old != nil {
 		owner = old.group
 	} else {
 		owner = newGroup(g.registry, config)
 	}
-	c, made := owner.view(config, g.warmth)
+	c, made := owner.view(config, secure, g.warmth)
 	g.add(c)
 	g.fresh = append(g.fresh, c)
 	if config.HealthCheck == nil {

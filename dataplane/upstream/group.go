@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/dataplane/certificate"
 	"github.com/headgate/headgate/dataplane/snapshot"
 	"github.com/headgate/headgate/dataplane/socket"
 	"github.com/headgate/headgate/dataplane/upstream/balance"
@@ -34,10 +35,10 @@ type group struct {
 
 	mu sync.Mutex
 	// guarded by mu
-	endpoints map[string]*Endpoint // by address, of all views
-	views     []*Cluster           // whose pickers are kept up to date
-	current   *Cluster             // the committed view, nil before there is one
-	ramping   bool                 // some endpoint grows to its weight
+	endpoints map[identity]*Endpoint // of all views
+	views     []*Cluster             // whose pickers are kept up to date
+	current   *Cluster               // the committed view, nil before there is one
+	ramping   bool                   // some endpoint grows to its weight
 
 	ramp timer // owned by schedule: the next step of those that grow
 }
@@ -47,7 +48,7 @@ func newGroup(r *Registry, config *snapshot.Cluster) *group {
 		name:        config.Name,
 		registry:    r,
 		connections: pool.NewGroup(limitsOf(config)),
-		endpoints:   make(map[string]*Endpoint, len(config.Endpoints)),
+		endpoints:   make(map[identity]*Endpoint, len(config.Endpoints)),
 	}
 	g.ramp.ring = g.rampStep
 	g.configure(config)
@@ -73,21 +74,22 @@ func (g *group) configure(config *snapshot.Cluster) {
 
 // view makes a Cluster of config, and the endpoints that no view has yet. Those
 // that were never probed, but will be, tell warmth when they were.
-func (g *group) view(config *snapshot.Cluster, warmth *latch) (c *Cluster, made []*Endpoint) {
+func (g *group) view(config *snapshot.Cluster, secure *certificate.Client, warmth *latch) (c *Cluster, made []*Endpoint) {
 	c = &Cluster{config: config, group: g}
 	c.ranks, c.depth = ranksOf(config.Endpoints)
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	c.secure = g.known(secure)
 	for i := range config.Endpoints {
 		address := config.Endpoints[i].Address
-		e := g.endpoints[address]
+		e := g.endpoints[identity{address, c.secure}]
 		if e == nil {
-			e = newEndpoint(g, address)
+			e = newEndpoint(g, address, c.secure)
 			e.check = config.HealthCheck
 			if e.check != nil {
 				e.next = e.since
 			}
-			g.endpoints[address] = e
+			g.endpoints[e.identity()] = e
 			made = append(made, e)
 		}
 		if config.HealthCheck != nil && e.check != nil && e.active.State() == StateUnknown {
@@ -104,6 +106,17 @@ func (g *group) view(config *snapshot.Cluster, warmth *latch) (c *Cluster, made 
 	g.views = append(g.views, c)
 	c.build()
 	return c, made
+}
+
+// known is TLS as some view has it already, if one has the same, so that its
+// sessions live on. The caller holds mu.
+func (g *group) known(secure *certificate.Client) *certificate.Client {
+	for _, c := range g.views {
+		if c.secure.Equal(secure) {
+			return c.secure
+		}
+	}
+	return secure
 }
 
 // adopt makes a view the committed one.
@@ -168,7 +181,7 @@ func (g *group) retireAll() {
 
 // retire ends what an endpoint does by itself. The caller holds mu.
 func (g *group) retire(e *Endpoint) {
-	delete(g.endpoints, e.address)
+	delete(g.endpoints, e.identity())
 	g.registry.schedule.remove(e)
 	e.check, e.next = nil, 0
 	g.warmed(e)
@@ -273,7 +286,7 @@ func (g *group) observe(e *Endpoint, p probe, now int64) {
 func (g *group) eject(e *Endpoint, outlier *snapshot.Outlier, streak uint32, o Outcome, latency int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.current == nil || g.endpoints[e.address] != e || e.ejection.Active() {
+	if g.current == nil || g.endpoints[e.identity()] != e || e.ejection.Active() {
 		return
 	}
 	if !health.MayEject(g.current.withoutOne(e), outlier.MaxEjectionPercent) {
@@ -323,7 +336,7 @@ func (c *Cluster) withoutOne(e *Endpoint) health.Population {
 func (g *group) comeBack(e *Endpoint, now int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if e.ejection.Active() && e.ejection.Until() <= now && g.endpoints[e.address] == e {
+	if e.ejection.Active() && e.ejection.Until() <= now && g.endpoints[e.identity()] == e {
 		g.readmit(e, now, "the ejection is over")
 	}
 }

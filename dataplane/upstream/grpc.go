@@ -13,10 +13,11 @@ import (
 	"github.com/headgate/headgate/dataplane/snapshot"
 )
 
-// askGRPC asks for the health of a service by grpc.health.v1, over HTTP/2 in
-// clear text. Anything but SERVING is a failure.
+// askGRPC asks for the health of a service by grpc.health.v1, over HTTP/2, in
+// clear text or over the TLS of the endpoint, of which grpc-go knows nothing.
+// Anything but SERVING is a failure.
 func (r *Registry) askGRPC(ctx context.Context, e *Endpoint, check *snapshot.HealthCheck) (ok bool, result string, err error) {
-	d := dialer{registry: r, endpoint: e}
+	d := dialer{endpoint: e}
 	channel, err := grpc.NewClient("passthrough:///"+e.target,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(d.dial),
@@ -45,7 +46,6 @@ func (r *Registry) askGRPC(ctx context.Context, e *Endpoint, check *snapshot.Hea
 // dialer opens the connection of a probe and remembers why it could not: the
 // status of the call has it as text alone.
 type dialer struct {
-	registry *Registry
 	endpoint *Endpoint
 
 	mu sync.Mutex
@@ -54,7 +54,7 @@ type dialer struct {
 }
 
 func (d *dialer) dial(ctx context.Context, _ string) (net.Conn, error) {
-	conn, err := d.registry.options.Dial(ctx, d.endpoint.network, d.endpoint.target)
+	conn, _, err := d.endpoint.open(ctx, []string{"h2"})
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.err = err

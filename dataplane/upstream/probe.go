@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/headgate/headgate/dataplane/certificate"
 	"github.com/headgate/headgate/dataplane/snapshot"
 	"github.com/headgate/headgate/dataplane/socket"
 	"github.com/headgate/headgate/dataplane/upstream/health"
@@ -86,7 +87,7 @@ func (r *Registry) ask(e *Endpoint, check *snapshot.HealthCheck) (ok bool, resul
 	case snapshot.ProbeGRPC:
 		ok, result, err = r.askGRPC(ctx, e, check)
 	case snapshot.ProbeTCP:
-		ok, result, err = r.askTCP(ctx, e)
+		ok, result, err = askTCP(ctx, e)
 	default:
 		ok, result, err = r.askHTTP(ctx, e, check)
 	}
@@ -97,8 +98,8 @@ func (r *Registry) ask(e *Endpoint, check *snapshot.HealthCheck) (ok bool, resul
 }
 
 // askTCP is content with a connection.
-func (r *Registry) askTCP(ctx context.Context, e *Endpoint) (ok bool, result string, err error) {
-	conn, err := r.options.Dial(ctx, e.network, e.target)
+func askTCP(ctx context.Context, e *Endpoint) (ok bool, result string, err error) {
+	conn, _, err := e.open(ctx, nil)
 	if err != nil {
 		return false, "", err
 	}
@@ -117,7 +118,7 @@ func expected(status int, ranges []snapshot.StatusRange) bool {
 
 // askHTTP sends a request and judges the status of the answer.
 func (r *Registry) askHTTP(ctx context.Context, e *Endpoint, check *snapshot.HealthCheck) (ok bool, result string, err error) {
-	conn, err := r.options.Dial(ctx, e.network, e.target)
+	conn, _, err := e.open(ctx, nil)
 	if err != nil {
 		return false, "", err
 	}
@@ -147,6 +148,8 @@ func (e *Endpoint) host(check *snapshot.HealthCheck) string {
 	switch {
 	case check.Host != "":
 		return check.Host
+	case e.secure != nil && e.secure.ServerName() != "":
+		return e.secure.ServerName()
 	case e.network == "unix":
 		return "localhost"
 	}
@@ -194,6 +197,9 @@ func reason(err error, timeout time.Duration) string {
 		return "connection closed before a whole answer"
 	}
 	text := err.Error()
+	if fault := certificate.FaultOf(err); fault != certificate.NoFault {
+		text = "TLS " + fault.String() + ": " + certificate.Reason(err)
+	}
 	if len(text) > maxReason {
 		text = strings.ToValidUTF8(text[:maxReason], "") + "..."
 	}

@@ -26,6 +26,7 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/headgate/headgate/dataplane/certificate"
 	"github.com/headgate/headgate/dataplane/snapshot"
 	"github.com/headgate/headgate/dataplane/socket"
 )
@@ -106,16 +107,23 @@ func (r *Registry) Close() {
 // in the committed generation; what changed is a new view of the same state.
 // Requests see nothing of it before Commit. Commit or Abort must follow.
 func (r *Registry) Prepare(clusters []*snapshot.Cluster) *Generation {
+	return r.PrepareSecure(clusters, func(*snapshot.Cluster) *certificate.Client { return nil })
+}
+
+// PrepareSecure is Prepare where clusters are spoken to over TLS; secure gives
+// that of a cluster, nil for clear text. An endpoint that is spoken to with
+// other TLS than before is a new one.
+func (r *Registry) PrepareSecure(clusters []*snapshot.Cluster, secure func(*snapshot.Cluster) *certificate.Client) *Generation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	g := newGeneration(r, len(clusters))
 	for _, config := range clusters {
-		old := r.committed.byName[config.Name]
-		if old != nil && same(old.config, config) {
+		old, over := r.committed.byName[config.Name], secure(config)
+		if old != nil && same(old.config, config) && old.secure.Equal(over) {
 			g.add(old)
 			continue
 		}
-		g.addFresh(old, config)
+		g.addFresh(old, config, over)
 	}
 	g.warmth.done()
 	r.schedule.startAll(g.probes, socket.Now())

@@ -18,8 +18,9 @@ import (
 // and ends with Release or Discard; either may be called again without effect.
 type Conn struct {
 	*socket.Conn
-	Reused bool // it has carried a request before
-	Doubt  bool // what it carried last may be followed by bytes that belong to nobody; for its users
+	Reused  bool   // it has carried a request before
+	Version uint64 // of what its peer was verified against, for its users; 0: nothing
+	Doubt   bool   // what it carried last may be followed by bytes that belong to nobody; for its users
 
 	pool  *Pool
 	use   atomic.Uint32
@@ -42,7 +43,7 @@ func (c *Conn) Release(shard int) { c.ReleaseAt(shard, socket.Now()) }
 // slow, that is most of the cost.
 func (c *Conn) ReleaseAt(shard int, now int64) {
 	c.Conn.Release()
-	if len(c.Conn.Buffered()) > 0 {
+	if !c.Conn.Spent() {
 		c.Discard()
 		return
 	}
