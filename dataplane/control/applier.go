@@ -89,10 +89,10 @@ type Applier struct {
 	log            *slog.Logger
 	prepareTimeout time.Duration
 
-	compiling chan struct{} // holds a token while a snapshot is compiled: one at a time
-	running   sync.WaitGroup
-	life      context.Context // ends with Close
-	end       context.CancelFunc
+	turn    chan struct{} // holds a token while a snapshot is compiled and admitted, or restored: one at a time
+	running sync.WaitGroup
+	life    context.Context // ends with Close
+	end     context.CancelFunc
 
 	mu       sync.Mutex
 	closed   bool
@@ -108,7 +108,7 @@ func NewApplier(o ApplierOptions) *Applier {
 	a := &Applier{
 		node: o.Node, store: o.Store, events: o.Events, tracer: o.Tracer, log: o.Logger,
 		prepareTimeout: o.PrepareTimeout,
-		compiling:      make(chan struct{}, 1),
+		turn:           make(chan struct{}, 1),
 		jobs:           map[ticket]*job{},
 	}
 	a.fillDefaults()

@@ -39,17 +39,11 @@ func (a *Applier) Apply(ctx context.Context, r Request) (*Result, error) {
 
 // apply takes j through all steps. Whatever comes of it is told to the observer.
 func (a *Applier) apply(ctx context.Context, j *job) (*Result, error) {
-	err := a.enter(j)
-	if err == nil {
-		err = a.compile(ctx, j)
-	}
+	awaited, err := a.submit(ctx, j)
 	if err != nil {
 		a.rejected(j, err)
 		return nil, err
 	}
-	a.encode(j)
-	j.compareWith(a.current())
-	awaited := a.admit(ctx, j)
 	j.observe(j.validated)
 	select {
 	case <-awaited.done:
@@ -59,6 +53,37 @@ func (a *Applier) apply(ctx context.Context, j *job) (*Result, error) {
 	j.observe(awaited.final)
 	return awaited.result, awaited.err
 }
+
+// submit takes j through all that is done before it is admitted, and returns the
+// job whose outcome is that of j. Only one is between its first check and its
+// admission at a time, so that whoever holds the turn knows that nothing begins.
+func (a *Applier) submit(ctx context.Context, j *job) (awaited *job, err error) {
+	if err := a.takeTurn(ctx); err != nil {
+		return nil, err
+	}
+	defer a.endTurn()
+	if err := a.enter(j); err != nil {
+		return nil, err
+	}
+	if err := a.compile(ctx, j); err != nil {
+		return nil, err
+	}
+	a.encode(j)
+	j.compareWith(a.current())
+	return a.admit(ctx, j), nil
+}
+
+// takeTurn waits until nothing else is compiled, admitted or restored.
+func (a *Applier) takeTurn(ctx context.Context) error {
+	select {
+	case a.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (a *Applier) endTurn() { <-a.turn }
 
 // enter fences and compares, before any work is done.
 func (a *Applier) enter(j *job) error {
@@ -78,14 +103,9 @@ func (a *Applier) enter(j *job) error {
 	return nil
 }
 
-// compile fills in the compiled form, or returns every violation.
+// compile fills in the compiled form, or returns every violation. The caller has
+// the turn.
 func (a *Applier) compile(ctx context.Context, j *job) error {
-	select {
-	case a.compiling <- struct{}{}:
-		defer func() { <-a.compiling }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 	_, span := a.tracer.Start(ctx, "headgate.compile")
 	defer span.End()
 	if j.request.Version != "" {
@@ -164,6 +184,10 @@ type Plan struct {
 // refuse is a *Refusal.
 func (a *Applier) Plan(ctx context.Context, r Request) (*Plan, error) {
 	j := &job{request: r}
+	if err := a.takeTurn(ctx); err != nil {
+		return nil, err
+	}
+	defer a.endTurn()
 	a.mu.Lock()
 	machine, active := a.machine, a.active
 	a.mu.Unlock()

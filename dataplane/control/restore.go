@@ -19,8 +19,21 @@ import (
 // the events and the log. One that is good and that the node can't prepare now
 // is an error: an older one would not be what was asked for.
 //
-// It is called once, before the first Apply.
+// It is called once. A controller may come at any time: what it has made active
+// by then stays so and is returned, and what it pushes meanwhile has to wait.
 func (a *Applier) Restore(ctx context.Context) (*controlv1.SnapshotInfo, error) {
+	if err := a.takeTurn(ctx); err != nil {
+		return nil, err
+	}
+	defer a.endTurn()
+	a.running.Wait() // what was admitted before
+	if active := a.current(); active != nil {
+		return active.info, nil
+	}
+	return a.restore(ctx)
+}
+
+func (a *Applier) restore(ctx context.Context) (*controlv1.SnapshotInfo, error) {
 	ctx, span := a.tracer.Start(ctx, "headgate.restore")
 	meta, next, err := a.lastGood()
 	if err != nil || next == nil {
