@@ -57,7 +57,10 @@ func start(t testing.TB, o Options) *gate {
 	var ctx, hurry context.Context
 	ctx, g.drain = context.WithCancel(context.Background())
 	hurry, g.hurry = context.WithCancel(context.Background())
-	go func() { g.ended <- s.Run(ctx, hurry) }()
+	go func() {
+		defer close(g.ended)
+		g.ended <- s.Run(ctx, hurry)
+	}()
 	t.Cleanup(g.stop)
 	return g
 }
@@ -71,12 +74,9 @@ func (g *gate) stop() {
 // finish drains and waits.
 func (g *gate) finish() {
 	g.drain()
-	if err := <-g.ended; err != nil {
+	if err, ok := <-g.ended; ok && err != nil {
 		g.t.Errorf("Run: %v", err)
 	}
-	close(g.ended)
-	g.ended = make(chan error)
-	close(g.ended)
 }
 
 // parse reads a manifest.
@@ -305,8 +305,8 @@ type backend struct {
 	probe    atomic.Int64 // status of answers to /healthz
 	probes   atomic.Int64
 	requests atomic.Int64
-	hold     chan struct{} // GET /hold waits for it
-	held     chan struct{} // told of each GET /hold
+	hold     chan struct{} // /hold waits for it
+	held     chan struct{} // told of each /hold
 
 	mu    sync.Mutex
 	conns map[net.Conn]struct{} // nil: closed
@@ -335,6 +335,13 @@ func serveAt(t testing.TB, name, address string) *backend {
 }
 
 func (b *backend) address() string { return b.Addr().String() }
+
+// connections is how many are open.
+func (b *backend) connections() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.conns)
+}
 
 // end closes all connections and waits.
 func (b *backend) end() {
@@ -392,15 +399,14 @@ func (b *backend) talk(c net.Conn) {
 
 func (b *backend) answer(r *http.Request) string {
 	status := b.status.Load()
-	switch {
-	case strings.HasPrefix(r.Header.Get("User-Agent"), "headgate-health"):
-		b.probes.Add(1)
-		status = b.probe.Load()
-	case r.URL.Path == "/hold":
-		b.requests.Add(1)
+	if r.URL.Path == "/hold" {
 		b.held <- struct{}{}
 		<-b.hold
-	default:
+	}
+	if strings.HasPrefix(r.Header.Get("User-Agent"), "headgate-health") {
+		b.probes.Add(1)
+		status = b.probe.Load()
+	} else {
 		b.requests.Add(1)
 	}
 	return fmt.Sprintf("HTTP/1.1 %d Answer\r\nX-From: %s\r\nX-Seen: %s\r\nContent-Length: 2\r\n\r\nok",
