@@ -73,9 +73,9 @@ func (c *Client) NewStream() (*Stream, error) {
 // refusal is why no stream can be made. mu is held.
 func (c *conn) refusal() error {
 	switch {
-	case c.ended:
-		return c.closedError()
-	case c.peerGoAway || c.goAwaySent || c.draining != 0 || c.nextID > maxStreamID:
+	case c.ended && c.endErr != nil:
+		return c.endErr
+	case c.ended, c.peerGoAway, c.goAwaySent, c.nextID > maxStreamID:
 		return errGoingAway
 	case int64(len(c.streams)+c.opened) >= min(c.peerStreams, int64(c.o.MaxConcurrentStreams)):
 		return ErrFull

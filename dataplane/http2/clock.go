@@ -9,7 +9,7 @@ const never = int64(1<<63 - 1)
 const longest = int64(time.Hour)
 
 // quiet is how long a connection without streams keeps what it may need again.
-const quiet = int64(time.Second)
+const quiet = int64(5 * time.Second)
 
 // shutdownTrip is how long a peer may take to learn of a first GOAWAY.
 const shutdownTrip = int64(time.Second)
@@ -31,11 +31,13 @@ func (c *conn) deadline() int64 {
 		if o.IdleTimeout > 0 {
 			d = min(d, c.idleSince+int64(o.IdleTimeout))
 		}
-		if len(c.workers)+len(c.spare) > 0 {
+		if c.lent > 0 {
+			d = min(d, c.now+quiet)
+		} else if len(c.workers)+len(c.spare) > 0 {
 			d = min(d, c.idleSince+quiet)
 		}
-	} else if o.IdleTimeout > 0 {
-		d = min(d, c.now+int64(o.IdleTimeout))
+	} else {
+		d = min(d, c.now+quiet) // to look whether it is idle by then
 	}
 	if c.pingSent != 0 {
 		d = min(d, c.pingSent+int64(o.PingTimeout))
@@ -45,9 +47,6 @@ func (c *conn) deadline() int64 {
 			due = c.now + int64(o.PingAfter) // no stream is open, but one may be before
 		}
 		d = min(d, due)
-	}
-	if len(c.workers)+len(c.spare) > 0 {
-		d = min(d, c.now+quiet)
 	}
 	return min(d, c.now+longest)
 }

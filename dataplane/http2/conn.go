@@ -50,6 +50,7 @@ type conn struct {
 	lastID  uint32
 	nextID  uint32 // of a client
 	closed  closedStreams
+	lent    int // streams that somebody has
 	spare   []*Stream
 
 	// Flow control.

@@ -67,13 +67,16 @@ func (e *encoder) evict(room int) {
 	}
 }
 
-// begin begins a header block.
+// begin begins a header block. A table that was to be smaller for a while is
+// emptied: RFC 7541 section 4.2 asks for its lowest size, but there are decoders
+// that take a second change only when nothing is left in the table.
 func (e *encoder) begin(dst []byte) []byte {
 	if !e.resized {
 		return dst
 	}
 	if e.lowest < e.max {
-		dst = appendInt(dst, 0x20, 5, e.lowest)
+		e.oldest, e.size = e.next, 0
+		dst = append(dst, 0x20)
 	}
 	e.resized, e.lowest = false, e.max
 	return appendInt(dst, 0x20, 5, e.max)

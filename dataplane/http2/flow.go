@@ -42,7 +42,7 @@ func (s *Stream) startEpoch(now int64) {
 // window at a time. mu is held.
 func (s *Stream) creditLocked(n int) {
 	s.owed += n
-	if s.recvEnd || !s.listed || s.owed < s.window/2 || s.id == 0 {
+	if s.recvEnd || !s.listed || s.owed < s.window/2 || s.owed == 0 || s.id == 0 {
 		return
 	}
 	s.epochBytes += s.owed

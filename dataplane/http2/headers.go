@@ -153,7 +153,7 @@ func (c *conn) openStream() error {
 	s := c.newStream()
 	reason, fault := b.head.request(&s.request, &c.o)
 	if reason != "" {
-		c.spare = append(c.spare, s)
+		c.recycle(s)
 		return streamError(b.stream, ProtocolError, reason)
 	}
 	c.nuisance.refund(creditFrame)

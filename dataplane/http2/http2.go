@@ -45,7 +45,8 @@ type Options struct {
 	// MaxTargetBytes is the longest :path; default 8192.
 	MaxTargetBytes int
 
-	// StreamWindow is the window that a stream begins with; default 65536 bytes.
+	// StreamWindow is the window that a stream begins with; default 65536 bytes,
+	// and at least the 65535 that a peer may use before it has read our settings.
 	// It doubles as long as a reader keeps up with a peer that fills it within a
 	// few round trips, up to MaxStreamWindow; default 8 MiB.
 	StreamWindow    int
@@ -93,6 +94,7 @@ func (o *Options) resolve() Options {
 	or(&r.MaxHeaders, defaultHeaders)
 	or(&r.MaxTargetBytes, defaultTargetBytes)
 	or(&r.StreamWindow, defaultStreamWindow)
+	r.StreamWindow = max(r.StreamWindow, initialWindow)
 	or(&r.MaxStreamWindow, max(r.StreamWindow, defaultMaxStreamWindow))
 	or(&r.ConnWindow, max(r.StreamWindow, defaultConnWindow))
 	or(&r.HeaderTimeout, 30*time.Second)

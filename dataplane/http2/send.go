@@ -96,6 +96,8 @@ func (s *Stream) unwritable() error {
 	switch {
 	case s.err != nil:
 		return s.err
+	case s.c.ended && s.id == 0:
+		return errGoingAway
 	case s.c.ended:
 		return s.c.closedError()
 	case s.sentEnd:

@@ -73,6 +73,7 @@ const roomBytes = 1 << 10
 // newStream is a stream for use, one that was used before if there is one. mu is
 // held.
 func (c *conn) newStream() *Stream {
+	c.lent++
 	if n := len(c.spare); n > 0 {
 		s := c.spare[n-1]
 		c.spare[n-1] = nil
@@ -317,6 +318,7 @@ const maxSpare = 256
 
 // recycle makes a finished stream ready for its next use. mu is held.
 func (c *conn) recycle(s *Stream) {
+	c.lent--
 	socket.PutBuffer(s.in)
 	putHead(s.head)
 	putHead(s.trailer)
