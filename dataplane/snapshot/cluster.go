@@ -13,6 +13,7 @@ func compileCluster(in *configv1.Cluster, f *faults) *Cluster {
 	out := &Cluster{
 		Name:             in.GetName(),
 		Endpoints:        compileEndpoints(in.GetEndpoints(), f),
+		TLS:              compileUpstreamTLS(in.GetTls(), in.GetEndpoints(), f),
 		HealthCheck:      compileHealthCheck(in.GetHealthCheck(), f),
 		Outlier:          compileOutlier(in.GetOutlierDetection(), f),
 		MaxConnections:   DefaultMaxConnections,

@@ -58,7 +58,11 @@ func compile(prev *Snapshot, in *configv1.Snapshot, patched bool) (*Snapshot, []
 
 // made is what one compilation leaves to the next. It is never written after.
 type made struct {
-	sums       sums
+	sums sums
+
+	certificates []*Certificate
+	bundles      []*Bundle
+
 	clusters   []*Cluster
 	routes     []*Route
 	conditions []route.Route
@@ -74,14 +78,18 @@ type compiler struct {
 	found []Violation
 	same  bool // the conditions of all routes are those of prev, in order
 
-	listeners names
-	clusters  names
+	listeners    names
+	certificates names
+	bundles      names
+	clusters     names
 }
 
 // Field numbers of the kinds that can be many.
 var (
-	clusterField = fieldNumber("clusters")
-	routeField   = fieldNumber("routes")
+	certificateField = fieldNumber("certificates")
+	bundleField      = fieldNumber("ca_bundles")
+	clusterField     = fieldNumber("clusters")
+	routeField       = fieldNumber("routes")
 )
 
 func fieldNumber(name protoreflect.Name) protoreflect.FieldNumber {
@@ -97,6 +105,8 @@ func (c *compiler) resources() {
 		c.out.Listeners = append(c.out.Listeners, compileListener(l, f))
 		c.found = append(c.found, f.list...)
 	}
+	c.compileCertificates()
+	c.compileBundles()
 	c.compileClusters()
 	c.compileRoutes()
 	f := &faults{kind: "telemetry", index: -1}

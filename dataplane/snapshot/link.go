@@ -21,6 +21,8 @@ type names struct {
 func (c *compiler) index() {
 	c.out.made.names = map[string]names{}
 	c.listeners = index(c, "listeners", c.in.GetListeners())
+	c.certificates = index(c, "certificates", c.in.GetCertificates())
+	c.bundles = index(c, "caBundles", c.in.GetCaBundles())
 	c.clusters = index(c, "clusters", c.in.GetClusters())
 	index(c, "routes", c.in.GetRoutes())
 	c.addresses()
@@ -75,6 +77,7 @@ func (c *compiler) addresses() {
 
 // link resolves the names by which resources refer to one another.
 func (c *compiler) link() {
+	c.linkTLS()
 	used := make([]bool, len(c.out.Clusters))
 	for i, in := range c.in.GetRoutes() {
 		f := faults{kind: "routes", index: i}

@@ -20,6 +20,8 @@ func compileListener(in *configv1.Listener, f *faults) *Listener {
 		IdleTimeout:     duration(timeouts.GetIdle(), DefaultIdleTimeout, "timeouts.idle", f),
 		DrainTimeout:    duration(timeouts.GetDrain(), DefaultDrainTimeout, "timeouts.drain", f),
 		MergeSlashes:    true,
+		ProxyProtocol:   in.GetProxyProtocol() != nil,
+		TLS:             compileListenerTLS(in.GetTls()),
 	}
 	if limits != nil {
 		out.MaxHeaderBytes = number(limits.MaxHeaderBytes, DefaultMaxHeaderBytes)
@@ -32,6 +34,9 @@ func compileListener(in *configv1.Listener, f *faults) *Listener {
 	var err error
 	if out.Network, out.Address, err = listenAddress(in.GetAddress()); err != nil {
 		f.add(RuleAddress, "address", "%s %v", quote(in.GetAddress()), err)
+	}
+	if out.ProxyProtocol && out.Network == networkTCP && len(out.Trusted) == 0 {
+		f.warn(RuleUnused, "proxyProtocol", "no PROXY line is believed: the listener has no trustedProxies")
 	}
 	return out
 }

@@ -11,6 +11,7 @@ import (
 
 	configv1 "github.com/headgate/headgate/gen/headgate/config/v1"
 
+	"github.com/headgate/headgate/dataplane/certificate"
 	"github.com/headgate/headgate/dataplane/route"
 )
 
@@ -20,10 +21,12 @@ type Snapshot struct {
 	Digest  string // SHA-256 of the canonical content without the version, in hex
 	Source  *configv1.Snapshot
 
-	Listeners []*Listener
-	Clusters  []*Cluster
-	Routes    []*Route
-	Telemetry Telemetry
+	Listeners    []*Listener
+	Certificates []*Certificate
+	Bundles      []*Bundle
+	Clusters     []*Cluster
+	Routes       []*Route
+	Telemetry    Telemetry
 
 	made made // what the next compilation can use again
 }
@@ -34,6 +37,9 @@ type Listener struct {
 	Network string // "tcp" or "unix"
 	Address string // host:port, [v6]:port, :port, or the path of a unix socket
 	Trusted []netip.Prefix
+
+	ProxyProtocol bool         // trusted peers say with a PROXY line whom they speak for
+	TLS           *ListenerTLS // nil: clear text
 
 	MaxConnections int // 0: half of RLIMIT_NOFILE
 	MaxHeaderBytes int
@@ -47,6 +53,26 @@ type Listener struct {
 
 	MergeSlashes bool
 	Table        *route.Table // indices of its results are indices into Snapshot.Routes
+}
+
+// ListenerTLS is the server's side of TLS.
+type ListenerTLS struct {
+	Certificates   []string // names; picked from by SNI, the first is the fallback
+	MinVersion     uint16   // of crypto/tls
+	ClientBundle   string   // what certificates of clients must chain to; "": they are not asked for one
+	ClientOptional bool     // clients without a certificate come in
+}
+
+// Certificate is a certificate with its key, in files or inline.
+type Certificate struct {
+	Source  certificate.Source
+	Expires time.Time // zero: it is in a file
+}
+
+// Bundle is a set of certificate authorities, in a file or inline.
+type Bundle struct {
+	Source  certificate.BundleSource
+	Expires time.Time // of the first that does; zero: it is in a file
 }
 
 // Route is what happens to the requests that a route wins. Exactly one of
@@ -150,6 +176,7 @@ type Cluster struct {
 	Index     int    // in Snapshot.Clusters
 	Identity  string // digest of what the endpoints' state depends on; equal means state carries over
 	Endpoints []Endpoint
+	TLS       *UpstreamTLS // nil: clear text
 
 	Balancing Balancing
 	Affinity  *Affinity     // nil: off
@@ -167,6 +194,14 @@ type Cluster struct {
 	ConnectTimeout   time.Duration
 	KeepAliveTimeout time.Duration
 	PanicThreshold   int // percent healthy under which health is ignored; 0: never
+}
+
+// UpstreamTLS is the client's side of TLS.
+type UpstreamTLS struct {
+	ServerName         string // "": the endpoint's host, an IP address, which is verified and not sent
+	Bundle             string // name; "": the roots of the system
+	Certificate        string // name of the one to show; "": none
+	InsecureSkipVerify bool
 }
 
 // Endpoint is one server of a cluster.

@@ -41,6 +41,8 @@ const (
 	RuleMatch       = "match"             // a condition that the route table refuses
 	RuleUnreachable = "unreachable"       // warning: another match always wins
 	RuleUnused      = "unused"            // warning: nothing refers to it
+	RulePEM         = "pem"               // text that holds no certificate or key, or not those that belong together
+	RuleExpired     = "expired"           // warning: a certificate that nobody should accept any more
 )
 
 // faults collects the violations of one resource. Paths given to it are

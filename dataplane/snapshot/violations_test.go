@@ -82,6 +82,26 @@ var violationTests = []struct{ name, yaml, want string }{
 	{"redirect", `routes: [{name: r, redirect: {status: 200}}]`, `routes[1].redirect.status: must be in list [301, 302, 303, 307, 308] [uint32.in]`},
 	{"limit", `routes: [{name: r, respond: {}, limits: {maxRequestBytes: 18446744073709551615}}]`, `routes[1].limits.maxRequestBytes: must be at most 9223372036854775807 [limits]`},
 
+	// TLS.
+	{"no such certificate", `listeners: [{name: l, address: ":1", tls: {certificates: [site]}}]`, `listeners[1].tls.certificates[0]: no certificate is named "site": there are no certificates [reference.unknown]`},
+	{"certificate near", `{listeners: [{name: l, address: ":1", tls: {certificates: [sit]}}], certificates: [{name: site, certificateFile: a, privateKeyFile: b}]}`, `listeners[1].tls.certificates[0]: no certificate is named "sit": did you mean "site"? [reference.unknown]`},
+	{"no such authorities", `{listeners: [{name: l, address: ":1", tls: {certificates: [site], clientAuth: {caBundle: staff}}}], certificates: [{name: site, certificateFile: a, privateKeyFile: b}]}`, `listeners[1].tls.clientAuth.caBundle: no CA bundle is named "staff": there are no CA bundles [reference.unknown]`},
+	{"no certificates", `listeners: [{name: l, address: ":1", tls: {}}]`, `listeners[1].tls.certificates: must contain at least 1 item(s) [repeated.min_items]`},
+	{"TLS version", `{listeners: [{name: l, address: ":1", tls: {certificates: [site], minVersion: "1.1"}}], certificates: [{name: site, certificateFile: a, privateKeyFile: b}]}`, `listeners[1].tls.minVersion: must be in list [1.2, 1.3] [string.in]`},
+	{"cluster's references", `clusters: [{name: c, tls: {caBundle: ca, clientCertificate: me}}]`, `clusters[1].tls.caBundle: no CA bundle is named "ca": there are no CA bundles [reference.unknown]
+clusters[1].tls.clientCertificate: no certificate is named "me": there are no certificates [reference.unknown]`},
+	{"TLS over a unix socket", `clusters: [{name: c, endpoints: [{address: "unix:/s"}], tls: {}}]`, `clusters[1].tls.serverName: is needed to verify an endpoint on a unix socket, which has no host [address]`},
+	{"TLS over a unix socket, named", `clusters: [{name: c, endpoints: [{address: "unix:/s"}], tls: {serverName: a.example}}]`, ``},
+	{"TLS over a unix socket, unverified", `clusters: [{name: c, endpoints: [{address: "unix:/s"}], tls: {insecureSkipVerify: true}}]`, ``},
+	{"duplicate certificate", `certificates: [{name: site, certificateFile: a, privateKeyFile: b}, {name: site, certificateFile: a, privateKeyFile: b}]`, `certificates[1].name: "site" is the name of certificates[0] too [name.duplicate]`},
+	{"duplicate bundle", `caBundles: [{name: ca, file: a}, {name: ca, file: b}]`, `caBundles[1].name: "ca" is the name of caBundles[0] too [name.duplicate]`},
+	{"no key", `certificates: [{name: site, certificateFile: a}]`, `certificates[0]: certificateFile and certificatePem need a privateKeyFile or privateKeyPem; acme makes its own key [certificate.private_key]`},
+	{"no PEM", `{certificates: [{name: site, certificatePem: a, privateKeyPem: b}], caBundles: [{name: ca, pem: a}]}`, `certificates[0].certificatePem: holds no certificate in PEM [pem]
+certificates[0].privateKeyPem: holds no private key in PEM [pem]
+caBundles[0].pem: holds no certificate in PEM [pem]`},
+	{"acme", `certificates: [{name: site, acme: {domains: [a.example]}}]`, `certificates[0].acme: not supported yet: certificates[0].acme [unsupported]`},
+	{"redacted key", `certificates: [{name: site, certificateFile: a, privateKeyPem: "[redacted]"}]`, `certificates[0].privateKeyPem: was taken out when this was read back: put the secret in again [redacted]`},
+
 	// What is not built.
 	{"kind", `tiers: [{name: t}]`, `tiers: not supported yet: tiers [unsupported]`},
 	{"message", `clusters: [{name: c, circuitBreaker: {}}]`, `clusters[1].circuitBreaker: not supported yet: clusters[1].circuitBreaker [unsupported]`},
@@ -95,6 +115,7 @@ func merged(t *testing.T, more string) []Violation {
 	in.Listeners = append(in.Listeners, extra.Listeners...)
 	in.Clusters = append(in.Clusters, extra.Clusters...)
 	in.Routes = append(in.Routes, extra.Routes...)
+	in.Certificates, in.CaBundles = extra.Certificates, extra.CaBundles
 	in.Tiers, in.Version = extra.Tiers, extra.Version
 	s, violations := Compile(in)
 	var errors []Violation

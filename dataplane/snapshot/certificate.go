@@ -1,0 +1,217 @@
+package snapshot
+
+import (
+	"crypto/tls"
+	"errors"
+	"strings"
+	"time"
+
+	configv1 "github.com/headgate/headgate/gen/headgate/config/v1"
+
+	"github.com/headgate/headgate/dataplane/certificate"
+)
+
+// now is the time that expiry is judged by. It decides about warnings alone: the
+// compiled form does not depend on it.
+var now = time.Now
+
+// compileCertificates makes the form of certificates and bundles that the data
+// plane runs. What is in files is read when it is prepared.
+func (c *compiler) compileCertificates() {
+	sums := c.out.made.sums[certificateField]
+	before := finderOf(c.prev.sums[certificateField])
+	for i, in := range c.in.GetCertificates() {
+		f := &faults{kind: "certificates", index: i}
+		var out *Certificate
+		if old := before.find(sums[i], i); old >= 0 {
+			out = c.prev.certificates[old]
+		} else {
+			c.check(in, "certificates", f)
+			out = compileCertificate(in, f)
+		}
+		warnOfEnd(out.Expires, "certificatePem", f)
+		c.out.Certificates = append(c.out.Certificates, out)
+		c.found = append(c.found, f.list...)
+	}
+	c.out.made.certificates = c.out.Certificates
+}
+
+func (c *compiler) compileBundles() {
+	sums := c.out.made.sums[bundleField]
+	before := finderOf(c.prev.sums[bundleField])
+	for i, in := range c.in.GetCaBundles() {
+		f := &faults{kind: "caBundles", index: i}
+		var out *Bundle
+		if old := before.find(sums[i], i); old >= 0 {
+			out = c.prev.bundles[old]
+		} else {
+			c.check(in, "ca_bundles", f)
+			out = compileBundle(in, f)
+		}
+		warnOfEnd(out.Expires, "pem", f)
+		c.out.Bundles = append(c.out.Bundles, out)
+		c.found = append(c.found, f.list...)
+	}
+	c.out.made.bundles = c.out.Bundles
+}
+
+// warnOfEnd warns of what has expired. What is in files is spoken of when it is
+// read.
+func warnOfEnd(end time.Time, path string, f *faults) {
+	if !end.IsZero() && !now().Before(end) {
+		f.warn(RuleExpired, path, "expired on %s", end.UTC().Format(time.DateTime))
+	}
+}
+
+func compileCertificate(in *configv1.Certificate, f *faults) *Certificate {
+	out := &Certificate{Source: certificate.Source{
+		Name:  in.GetName(),
+		Chain: certificate.Text{File: in.GetCertificateFile(), PEM: in.GetCertificatePem()},
+		Key:   certificate.Text{File: in.GetPrivateKeyFile(), PEM: in.GetPrivateKeyPem()},
+	}}
+	chain, key := out.Source.Chain.PEM, out.Source.Key.PEM
+	if chain != "" {
+		leaf, err := certificate.ParseChain([]byte(chain))
+		if err != nil {
+			f.add(RulePEM, "certificatePem", "%v", err)
+		} else {
+			out.Expires = leaf.NotAfter
+		}
+	}
+	if key == "" || key == Redacted {
+		return out
+	}
+	err := certificate.ParseKey([]byte(key))
+	if err == nil && !out.Expires.IsZero() {
+		_, err = certificate.ParsePair([]byte(chain), []byte(key))
+	}
+	if err != nil {
+		f.add(RulePEM, "privateKeyPem", "%v", err)
+	}
+	return out
+}
+
+func compileBundle(in *configv1.CaBundle, f *faults) *Bundle {
+	out := &Bundle{Source: certificate.BundleSource{
+		Name: in.GetName(), Text: certificate.Text{File: in.GetFile(), PEM: in.GetPem()},
+	}}
+	if in.GetPem() == "" {
+		return out
+	}
+	roots, err := certificate.ParseRoots([]byte(in.GetPem()))
+	if err != nil {
+		f.add(RulePEM, "pem", "%v", err)
+		return out
+	}
+	out.Expires = roots.Expires
+	return out
+}
+
+// compileListenerTLS is nil for clear text.
+func compileListenerTLS(in *configv1.ListenerTls) *ListenerTLS {
+	if in == nil {
+		return nil
+	}
+	out := &ListenerTLS{
+		Certificates:   in.GetCertificates(),
+		MinVersion:     tls.VersionTLS12,
+		ClientBundle:   in.GetClientAuth().GetCaBundle(),
+		ClientOptional: in.GetClientAuth().GetOptional(),
+	}
+	if in.GetMinVersion() == "1.3" {
+		out.MinVersion = tls.VersionTLS13
+	}
+	return out
+}
+
+// errNoServerName is the refusal of TLS to whom nothing can be verified of.
+var errNoServerName = errors.New("is needed to verify an endpoint on a unix socket, which has no host")
+
+// compileUpstreamTLS is nil for clear text.
+func compileUpstreamTLS(in *configv1.UpstreamTls, endpoints []*configv1.Endpoint, f *faults) *UpstreamTLS {
+	if in == nil {
+		return nil
+	}
+	out := &UpstreamTLS{
+		ServerName:         in.GetServerName(),
+		Bundle:             in.GetCaBundle(),
+		Certificate:        in.GetClientCertificate(),
+		InsecureSkipVerify: in.GetInsecureSkipVerify(),
+	}
+	if out.ServerName != "" || out.InsecureSkipVerify {
+		return out
+	}
+	for _, e := range endpoints {
+		if strings.HasPrefix(e.GetAddress(), "unix:") {
+			f.add(RuleAddress, "tls.serverName", "%v", errNoServerName)
+			break
+		}
+	}
+	return out
+}
+
+// linkTLS resolves the names of certificates and bundles, and warns of those
+// that nobody uses.
+func (c *compiler) linkTLS() {
+	used := usage{c: c, certificates: map[string]bool{}, bundles: map[string]bool{}}
+	for i, l := range c.out.Listeners {
+		f := &faults{kind: "listeners", index: i}
+		if l.TLS != nil {
+			for j, name := range l.TLS.Certificates {
+				used.certificate(name, item("tls.certificates", j), f)
+			}
+			used.bundle(l.TLS.ClientBundle, "tls.clientAuth.caBundle", f)
+		}
+		c.found = append(c.found, f.list...)
+	}
+	for i, cluster := range c.out.Clusters {
+		if cluster.TLS == nil {
+			continue
+		}
+		f := &faults{kind: "clusters", index: i}
+		used.bundle(cluster.TLS.Bundle, "tls.caBundle", f)
+		used.certificate(cluster.TLS.Certificate, "tls.clientCertificate", f)
+		c.found = append(c.found, f.list...)
+	}
+	used.warn()
+}
+
+// usage is which certificates and bundles are referred to.
+type usage struct {
+	c                     *compiler
+	certificates, bundles map[string]bool
+}
+
+// certificate notes a reference; the empty name is none.
+func (u *usage) certificate(name, path string, f *faults) {
+	known := u.c.certificates.at
+	if _, ok := known[name]; !ok && name != "" {
+		f.add(RuleReference, path, "no certificate is named %s: %s", quote(name), suggest(name, "certificates", known))
+	}
+	u.certificates[name] = true
+}
+
+func (u *usage) bundle(name, path string, f *faults) {
+	known := u.c.bundles.at
+	if _, ok := known[name]; !ok && name != "" {
+		f.add(RuleReference, path, "no CA bundle is named %s: %s", quote(name), suggest(name, "CA bundles", known))
+	}
+	u.bundles[name] = true
+}
+
+func (u *usage) warn() {
+	for i, s := range u.c.out.Certificates {
+		if !u.certificates[s.Source.Name] {
+			f := faults{kind: "certificates", index: i}
+			f.warn(RuleUnused, "", "no listener or cluster uses certificate %s", quote(s.Source.Name))
+			u.c.found = append(u.c.found, f.list...)
+		}
+	}
+	for i, s := range u.c.out.Bundles {
+		if !u.bundles[s.Source.Name] {
+			f := faults{kind: "caBundles", index: i}
+			f.warn(RuleUnused, "", "no listener or cluster uses CA bundle %s", quote(s.Source.Name))
+			u.c.found = append(u.c.found, f.list...)
+		}
+	}
+}
