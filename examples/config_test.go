@@ -3,7 +3,10 @@ package examples_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 func TestConfigIsWatched(t *testing.T) {
@@ -42,6 +45,41 @@ func TestConfigIsWatched(t *testing.T) {
 	s.answers("six")
 }
 
+// A log that is written beside the manifest, request by request, does not put off
+// what was changed.
+func TestConfigBesideABusyFile(t *testing.T) {
+	t.Parallel()
+	need(t, "curl")
+	s := newSite(t, "quickstart")
+	s.write("routes.yaml", ping("one"))
+	s.reach(s.start("dataplane --config routes.yaml"), s.at("127.0.0.1:8080"))
+	events := s.events()
+	log, err := os.Create(filepath.Join(s.dir, "access.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	over, written := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(written)
+		for pace := time.Tick(time.Millisecond); ; {
+			select {
+			case <-pace:
+				log.WriteString("GET / 200\n")
+			case <-over:
+				return
+			}
+		}
+	}()
+	s.write("routes.yaml", ping("two"))
+	events.await("active: version two,")
+	close(over)
+	<-written
+	if n := strings.Count(events.text(), "active: version"); n != 2 {
+		t.Errorf("%d snapshots became active, want two:\n%s", n, events.text())
+	}
+}
+
 // A mounted config map is a symlink to a folder that is replaced as a whole.
 func TestConfigBehindSymlinks(t *testing.T) {
 	t.Parallel()
@@ -73,4 +111,27 @@ func TestBrokenConfigAtTheStart(t *testing.T) {
 	if code := p.exitCode(); code != 1 {
 		t.Errorf("exit code %d", code)
 	}
+}
+
+// With one that ran before, that one runs until the file is mended.
+func TestBrokenConfigOverALastGoodSnapshot(t *testing.T) {
+	t.Parallel()
+	need(t, "curl")
+	s := newSite(t, "quickstart")
+	const command = fromState + " --config routes.yaml"
+	s.write("routes.yaml", ping("one"))
+	p := s.start(command)
+	s.reach(p, s.at("127.0.0.1:8080"))
+	s.answers("one") // so it is active, and on disk
+	p.kill(syscall.SIGKILL)
+
+	s.write("routes.yaml", ping("two")+"colour: blue\n")
+	p = s.start(command)
+	p.await("the manifest is refused.*routes.yaml:4:1: ")
+	s.reach(p, s.at("127.0.0.1:8080"))
+	s.answers("one")
+	events := s.events()
+	s.write("routes.yaml", ping("three"))
+	events.await("active: version three,")
+	s.answers("three")
 }

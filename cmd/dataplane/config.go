@@ -4,11 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"path/filepath"
 	"strings"
-	"time"
-
-	"github.com/fsnotify/fsnotify"
 
 	"github.com/headgate/headgate/ctl/manifest"
 	"github.com/headgate/headgate/dataplane"
@@ -26,19 +22,30 @@ func begin(ctx context.Context, s *dataplane.Server, file string, logger *slog.L
 		}
 		return err
 	}
-	watcher, err := watch(file)
+	w, err := watch(file)
 	if err != nil {
 		return err
 	}
 	if err := applyFile(ctx, s, file); err != nil {
 		found, restoreErr := s.Restore(ctx)
 		if restoreErr != nil || !found {
-			return errors.Join(err, restoreErr, watcher.Close())
+			return errors.Join(err, restoreErr, w.Close())
 		}
 		logger.Error("the manifest is refused; the last good snapshot runs", "error", err)
 	}
-	go follow(ctx, s, file, watcher, logger)
+	go follow(ctx, s, w, logger)
 	return nil
+}
+
+// follow applies the file whenever it has changed. What is refused is logged,
+// and what ran before runs on.
+func follow(ctx context.Context, s *dataplane.Server, w *watched, logger *slog.Logger) {
+	defer func() { _ = w.Close() }()
+	for w.next(ctx, logger) {
+		if err := applyFile(ctx, s, w.file); err != nil {
+			logger.Error("the manifest is refused", "error", err)
+		}
+	}
 }
 
 // applyFile reads a manifest and makes it active.
@@ -64,43 +71,4 @@ func faultsError(faults []manifest.Fault) error {
 		}
 	}
 	return errors.New(strings.Join(lines, "\n"))
-}
-
-// watch watches the folder of a file: editors and config maps replace files
-// instead of writing into them.
-func watch(file string) (*fsnotify.Watcher, error) {
-	watcher, err := fsnotify.NewWatcher()
-	if err != nil {
-		return nil, err
-	}
-	if err := watcher.Add(filepath.Dir(file)); err != nil {
-		return nil, errors.Join(err, watcher.Close())
-	}
-	return watcher, nil
-}
-
-// settleTime is how long a file must be left alone before it is read: writers
-// make several changes at once.
-const settleTime = 100 * time.Millisecond
-
-// follow applies the file whenever it has changed. What is refused is logged,
-// and what ran before runs on.
-func follow(ctx context.Context, s *dataplane.Server, file string, watcher *fsnotify.Watcher, logger *slog.Logger) {
-	defer func() { _ = watcher.Close() }()
-	settled := time.NewTimer(time.Hour)
-	settled.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case err := <-watcher.Errors:
-			logger.Error("watching the manifest", "error", err)
-		case <-watcher.Events:
-			settled.Reset(settleTime)
-		case <-settled.C:
-			if err := applyFile(ctx, s, file); err != nil {
-				logger.Error("the manifest is refused", "error", err)
-			}
-		}
-	}
 }
