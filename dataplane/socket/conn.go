@@ -13,6 +13,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"sync/atomic"
 	"syscall"
 )
@@ -190,6 +191,10 @@ func (c *Conn) readOnce(want int) (int, error) {
 		return endIsNoError(c.net.Read(c.in[c.w:]))
 	}
 	c.tryWant = want
+	// Whoever waits has just said something, and it takes the peer a moment to
+	// answer. Letting others run first makes it likely that the answer is there
+	// at the first look, which saves a look in vain and the wait in the poller.
+	runtime.Gosched()
 	if err := c.raw.Read(c.try); err != nil {
 		return 0, err
 	}
