@@ -38,27 +38,27 @@ func ParseToken(value []byte) (sticky uint64, ok bool) {
 }
 
 // AppendToken appends the value of the affinity cookie that leads back to an
-// endpoint.
-func (c *Cluster) AppendToken(dst []byte, e *Endpoint) []byte {
-	return base64.RawURLEncoding.AppendEncode(dst, binary.BigEndian.AppendUint64(make([]byte, 0, 8), c.token(e)))
+// endpoint. The cluster that it was chosen from must have affinity.
+func (e *Endpoint) AppendToken(dst []byte) []byte {
+	var raw [8]byte
+	binary.BigEndian.PutUint64(raw[:], e.token)
+	return base64.RawURLEncoding.AppendEncode(dst, raw[:])
 }
 
-// Binds reports whether the cookie that a request came with leads to e already,
-// so that it need not be set again.
-func (c *Cluster) Binds(p *Pick, e *Endpoint) bool { return p.HasSticky && p.Sticky == c.token(e) }
-
-func (c *Cluster) token(e *Endpoint) uint64 { return tokenOf(c.config.Name, e.address) }
+// BoundTo reports whether the cookie that the request came with leads to e
+// already, so that it need not be set again.
+func (p *Pick) BoundTo(e *Endpoint) bool { return p.HasSticky && p.Sticky == e.token }
 
 // stickyOf finds endpoints in service by their tokens; nil without affinity.
 func (c *Cluster) stickyOf(levels []level) map[uint64]*Endpoint {
-	if c.tokens == nil {
+	if c.config.Affinity == nil {
 		return nil
 	}
-	found := make(map[uint64]*Endpoint, len(c.tokens))
+	found := make(map[uint64]*Endpoint, len(c.endpoints))
 	for i := range levels {
 		for place, w := range levels[i].weights {
 			if w > 0 {
-				found[c.tokens[place]] = c.endpoints[place]
+				found[c.endpoints[place].token] = c.endpoints[place]
 			}
 		}
 	}

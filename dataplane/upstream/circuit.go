@@ -134,7 +134,7 @@ func (g *group) probedCircuit(e *Endpoint, p *probe, now int64) {
 	switch {
 	case p.ok:
 		changed = e.active.State() == health.Healthy && e.circuit.ProbeSucceeded()
-	case from == breaker.HalfOpen || e.streak.Load() > 0:
+	case e.streak.Load() > 0:
 		changed = e.circuit.ProbeFailed(now, circuitConfig(config))
 	}
 	if changed {

@@ -42,9 +42,8 @@ type Cluster struct {
 	secure    *certificate.Client // TLS; nil: clear text
 	endpoints []*Endpoint         // in the order of config.Endpoints
 	weights   []int
-	ranks     []int    // of the priorities, the first is 0; nil: all have the same
-	depth     int      // how many ranks there are
-	tokens    []uint64 // of the endpoints; nil: no affinity
+	ranks     []int // of the priorities, the first is 0; nil: all have the same
+	depth     int   // how many ranks there are
 	picker    atomic.Pointer[picker]
 	retired   bool // no snapshot has it any more; guarded by group.mu
 }

@@ -49,6 +49,7 @@ type Endpoint struct {
 	secure  *certificate.Client // TLS; nil: clear text
 	group   *group
 	pool    *pool.Pool
+	token   uint64 // that clients know it by; 0 before a view has affinity
 
 	_        [64]byte // what requests write shares no cache line with what they read
 	begun    atomic.Uint64

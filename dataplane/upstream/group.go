@@ -99,8 +99,8 @@ func (g *group) view(config *snapshot.Cluster, secure *certificate.Client, warmt
 		e.views++
 		c.endpoints = append(c.endpoints, e)
 		c.weights = append(c.weights, config.Endpoints[i].Weight)
-		if config.Affinity != nil {
-			c.tokens = append(c.tokens, tokenOf(config.Name, address))
+		if config.Affinity != nil && e.token == 0 { // and so no request reads it yet
+			e.token = tokenOf(g.name, address)
 		}
 	}
 	g.views = append(g.views, c)

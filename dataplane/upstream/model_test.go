@@ -2,7 +2,9 @@ package upstream
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,8 +18,21 @@ type model struct {
 	registry *Registry
 	cluster  *Cluster
 	clusters []*Cluster // in which a request was counted in
-	attempts []*Endpoint
+	attempts []begun
 	revision int
+}
+
+// begun is an attempt under way. Some of them were begun without a ticket.
+type begun struct {
+	*Endpoint
+	ticket *Ticket
+}
+
+func (m *model) endpoints() (list []*Endpoint) {
+	for _, a := range m.attempts {
+		list = append(list, a.Endpoint)
+	}
+	return list
 }
 
 // Whatever happens, what is in flight is what was begun and not ended, there is
@@ -44,9 +59,15 @@ func (m *model) prepare(t *rapid.T) *Generation {
 	config.PanicThreshold = rapid.SampledFrom([]int{0, 50}).Draw(t, "panic threshold")
 	config.MaxRequests = 8
 	config.Outlier.ConsecutiveFailures = 2
+	names := slices.Sorted(maps.Keys(policies))
+	config.Balancing = policies[rapid.SampledFrom(names).Draw(t, "policy")]
+	if rapid.Bool().Draw(t, "breaker") {
+		config.CircuitBreaker = &snapshot.CircuitBreaker{ConsecutiveFailures: 2, OpenFor: time.Microsecond, HalfOpenRequests: 1}
+	}
+	priorities := rapid.IntRange(1, 2).Draw(t, "priorities")
 	for i := range 4 {
 		if weight := rapid.IntRange(-1, 3).Draw(t, "weight"); weight >= 0 {
-			config.Endpoints = append(config.Endpoints, snapshot.Endpoint{Address: fmt.Sprintf("s%d:1", i), Weight: weight})
+			config.Endpoints = append(config.Endpoints, snapshot.Endpoint{Address: fmt.Sprintf("s%d:1", i), Weight: weight, Priority: i % priorities})
 		}
 	}
 	return m.registry.Prepare([]*snapshot.Cluster{config})
@@ -66,12 +87,20 @@ func (m *model) begin(t *rapid.T) {
 		return
 	}
 	m.clusters = append(m.clusters, m.cluster)
-	e, why := m.cluster.Pick(m.attempts)
-	if why != 0 {
+	p := Pick{Hash: rapid.Uint64().Draw(t, "hash"), HasHash: rapid.Bool().Draw(t, "has hash")}
+	if rapid.Bool().Draw(t, "retry") {
+		p.Tried = m.endpoints()
+	}
+	if rapid.Bool().Draw(t, "by Pick") {
+		if e, why := m.cluster.Choose(&p); why == 0 {
+			e.Begin()
+			m.attempts = append(m.attempts, begun{Endpoint: e})
+		}
 		return
 	}
-	e.Begin()
-	m.attempts = append(m.attempts, e)
+	if e, ticket, why := m.cluster.Start(&p); why == 0 {
+		m.attempts = append(m.attempts, begun{e, &ticket})
+	}
 }
 
 func (m *model) end(t *rapid.T) {
@@ -81,8 +110,13 @@ func (m *model) end(t *rapid.T) {
 	m.clusters[0].End()
 	m.clusters = m.clusters[1:]
 	if len(m.attempts) > 0 {
-		m.attempts[0].Done(Outcome(rapid.IntRange(int(Success), int(Ignored)).Draw(t, "outcome")), int64(time.Millisecond))
+		a, o := m.attempts[0], Outcome(rapid.IntRange(int(Success), int(Ignored)).Draw(t, "outcome"))
 		m.attempts = m.attempts[1:]
+		if a.ticket != nil {
+			a.End(*a.ticket, o, int64(time.Millisecond))
+		} else {
+			a.Done(o, int64(time.Millisecond))
+		}
 	}
 }
 
@@ -92,8 +126,8 @@ func (m *model) check(t *rapid.T) {
 		t.Fatalf("%d requests in flight, want %d", s.InFlight, len(m.clusters))
 	}
 	inFlight := map[string]int64{}
-	for _, e := range m.attempts {
-		inFlight[e.Address()]++
+	for _, a := range m.attempts {
+		inFlight[a.Address()]++
 	}
 	weighted, available := 0, 0
 	for i, e := range s.Endpoints {
@@ -103,23 +137,40 @@ func (m *model) check(t *rapid.T) {
 		}
 		if m.cluster.config.Endpoints[i].Weight > 0 {
 			weighted++
-			if e.State != StateEjected {
+			if e.State != StateEjected && e.Circuit == CircuitClosed {
 				available++
 			}
 		}
 	}
 	e, why := m.cluster.Pick(nil)
 	switch {
-	case weighted == 0 && why != NoEndpoints,
-		weighted > 0 && available > 0 && e == nil,
-		weighted > 0 && available == 0 && m.cluster.config.PanicThreshold == 0 && why != AllUnhealthy:
+	case weighted == 0 && why != NoEndpoints, weighted > 0 && why == NoEndpoints, weighted > 0 && available > 0 && e == nil:
 		t.Fatalf("%d with a weight, %d available: %v, %v", weighted, available, e, why)
 	}
+	m.checkTree(t)
 	if n := len(m.cluster.group.views); n != 1 {
 		t.Fatalf("%d views", n)
 	}
 	if n := len(m.cluster.group.endpoints); n != len(m.cluster.endpoints) {
 		t.Fatalf("%d endpoints known, %d configured", n, len(m.cluster.endpoints))
+	}
+}
+
+// checkTree looks whether the trees of loads know what is in flight: whom they
+// choose has the least.
+func (m *model) checkTree(t *rapid.T) {
+	k := m.cluster.picker.Load()
+	for i := range k.levels {
+		l := &k.levels[i]
+		if l.least == nil {
+			continue
+		}
+		chosen := l.least.Choose(rapid.Uint64().Draw(t, "share"))
+		for place, w := range l.weights {
+			if w > 0 && float32(l.load(place)) < float32(l.load(chosen)) {
+				t.Fatalf("the tree chose %d with a load of %v, %d has %v", chosen, l.load(chosen), place, l.load(place))
+			}
+		}
 	}
 }
 

@@ -32,7 +32,8 @@ type level struct {
 	choices  int             // LeastRequest of some
 	least    *balance.Least  // LeastRequest of all
 	maglev   *balance.Maglev // ConsistentHash
-	mean     float64         // weight of those that have one
+	members  []balance.Member
+	mean     float64 // weight of those that have one
 }
 
 // build replaces the picker. The caller holds group.mu.
@@ -214,7 +215,8 @@ func (c *Cluster) fill(l *level, presence []int, rank int) {
 		}
 		l.alias = balance.NewAlias(l.weights)
 	case snapshot.ConsistentHash:
-		l.maglev = balance.NewMaglev(c.members(presence, rank))
+		l.members = c.members(presence, rank)
+		l.maglev = c.group.table(l.members)
 	default:
 		l.alias = balance.NewAlias(l.weights)
 	}
@@ -233,6 +235,21 @@ func (c *Cluster) members(presence []int, rank int) []balance.Member {
 		}
 	}
 	return list
+}
+
+// table is that of some members, which another picker may have already: filling
+// one takes a millisecond or more, and most changes are not of the members. The
+// caller holds mu.
+func (g *group) table(members []balance.Member) *balance.Maglev {
+	for _, c := range g.views {
+		p := c.picker.Load()
+		for i := 0; p != nil && i < len(p.levels); i++ {
+			if l := &p.levels[i]; slices.Equal(l.members, members) {
+				return l.maglev
+			}
+		}
+	}
+	return balance.NewMaglev(members)
 }
 
 // seat is a place of an endpoint in a tree of loads, which has to know how many

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"syscall"
@@ -61,7 +60,7 @@ func (r *Registry) probe(e *Endpoint) {
 		return
 	}
 	now := socket.Now()
-	p.next = max(now, health.Next(start, check.Interval, rand.Float64()))
+	p.next = max(now, health.Next(start, check.Interval, r.jitter()))
 	p.evidence = fmt.Sprintf("%s: %s in %s", question(check), p.result, rounded(now-start))
 	e.group.observe(e, p, now)
 }

@@ -1,7 +1,9 @@
 package upstream
 
 import (
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,9 +22,15 @@ func TestAppliesUnderTraffic(t *testing.T) {
 		{first.address(), second.address() + " 3", third.address()},
 		{third.address(), first.address()},
 	}
+	names := slices.Sorted(maps.Keys(policies))
 	var live atomic.Pointer[Cluster]
 	swap := func(i int) {
 		config := checked(cluster("c", variants[i%len(variants)]...))
+		config.Balancing = policies[names[i%len(names)]]
+		config.SlowStart = time.Duration(i%2) * time.Second
+		if i%3 == 0 {
+			config = guarded(config, 1)
+		}
 		config.MaxConnections = 4
 		g := r.Prepare([]*snapshot.Cluster{config})
 		if i%5 == 4 {
@@ -71,18 +79,19 @@ func TestAppliesUnderTraffic(t *testing.T) {
 func exchange(t *testing.T, c *Cluster, shard int) {
 	c.Begin()
 	defer c.End()
-	e, why := c.Pick(nil)
+	e, ticket, why := c.Start(&Pick{})
 	if why != 0 {
-		t.Errorf("no endpoint: %v", why)
+		if why != CircuitsOpen {
+			t.Errorf("no endpoint: %v", why)
+		}
 		return
 	}
-	e.Begin()
 	conn := e.Idle(shard)
 	if conn == nil {
 		var err error
 		if conn, err = e.Dial(0); err != nil {
 			t.Error(err)
-			e.Done(ConnectFailure, 0)
+			e.End(ticket, ConnectFailure, 0)
 			return
 		}
 	}
@@ -93,7 +102,7 @@ func exchange(t *testing.T, c *Cluster, shard int) {
 	} else {
 		conn.Release(shard)
 	}
-	e.Done(outcome, int64(time.Millisecond))
+	e.End(ticket, outcome, int64(time.Millisecond))
 }
 
 // The same endpoints are reported to be up, down and ejected by many at once;

@@ -22,6 +22,7 @@ package upstream
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"runtime"
 	"sync"
@@ -73,6 +74,7 @@ type Registry struct {
 	stop     context.CancelFunc
 	stopped  context.Context
 	running  sync.WaitGroup // the scheduler and the sweeper
+	jitter   func() float64 // in [0,1), for the time of a probe
 
 	mu sync.Mutex
 	// guarded by mu
@@ -81,7 +83,7 @@ type Registry struct {
 
 // NewRegistry starts a registry without clusters. Close must be called.
 func NewRegistry(o Options) *Registry {
-	r := &Registry{options: o.withDefaults(), committed: &Generation{}}
+	r := &Registry{options: o.withDefaults(), committed: &Generation{}, jitter: rand.Float64}
 	r.stopped, r.stop = context.WithCancel(context.Background())
 	r.committed.registry = r
 	r.schedule = newSchedule(r.stopped, r.probe)

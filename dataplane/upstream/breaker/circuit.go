@@ -6,7 +6,7 @@
 //	closed ── failures in a row, or a failed probe ──▶ open
 //	   ▲                                                │ after OpenFor
 //	   └── all trials succeed ── half-open ◀────────────┘
-//	                                 └── a trial fails, or a probe ──▶ open
+//	                                 └── a trial fails ──▶ open
 //
 // Only a circuit that a probe opened is closed by a probe.
 package breaker
@@ -117,7 +117,8 @@ func (c *Circuit) Failed(now int64, t Ticket, run int, config Config) (changed b
 	if !closed && !c.tries(t) {
 		return false
 	}
-	c.open(now, false, config)
+	c.open(now, config)
+	c.probed = false
 	return true
 }
 
@@ -134,13 +135,14 @@ func (c *Circuit) tries(t Ticket) bool {
 	return t.trial && c.state == HalfOpen && t.epoch == c.epoch
 }
 
-// ProbeFailed opens the circuit, and reports whether that was a change. Whether
-// a failed probe says enough is for the caller to know.
+// ProbeFailed opens the circuit if it is closed, and reports whether it was.
+// Whether a failed probe says enough is for the caller to know.
 func (c *Circuit) ProbeFailed(now int64, config Config) (changed bool) {
-	if c.state == Open {
+	if c.state != Closed {
 		return false
 	}
-	c.open(now, c.state == Closed || c.probed, config)
+	c.open(now, config)
+	c.probed = true
 	return true
 }
 
@@ -179,10 +181,7 @@ func (c *Circuit) Close() (changed bool) {
 	return true
 }
 
-func (c *Circuit) open(now int64, probed bool, config Config) {
-	c.become(Open, now+int64(config.OpenFor))
-	c.probed = probed
-}
+func (c *Circuit) open(now int64, config Config) { c.become(Open, now+int64(config.OpenFor)) }
 
 func (c *Circuit) become(s State, until int64) {
 	c.state, c.until = s, until
