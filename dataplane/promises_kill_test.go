@@ -21,13 +21,13 @@ import (
 	"github.com/headgate/headgate/dataplane/snapshot"
 )
 
-// victimDir makes this test binary a process with twenty data planes, each with a
+// victimDir makes this test binary a process with twenty-five data planes, each with a
 // state directory in that one. They restore what is there, say so, and once they
 // are told to go on apply one snapshot after the other until they are killed. So
-// each kill hits twenty applies, each at a moment of its own.
+// each kill hits twenty-five applies, each at a moment of its own.
 const (
 	victimDir = "HEADGATE_TEST_VICTIM_DIR"
-	victims   = 20
+	victims   = 25
 )
 
 // The lines that a victim says, each with its own number first: the generation,
@@ -111,7 +111,7 @@ type history struct{ active, pushed, term uint64 }
 func TestKill(t *testing.T) {
 	moments := 200
 	if testing.Short() {
-		moments = 40
+		moments = 50
 	}
 	dir, err := os.MkdirTemp("", "kill") // a short path: sockets are in it
 	if err != nil {
@@ -121,7 +121,7 @@ func TestKill(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var known [victims]history
 	for round := range moments / victims {
-		if round%5 == 4 {
+		if round%4 == 3 {
 			v := startVictims(t, dir)
 			v.killAfter(time.Duration(random.IntN(500)) * time.Millisecond)
 			v.rest()
