@@ -183,9 +183,7 @@ func (x *exchange) abandon(reason string) {
 
 // reset ends the connection so that the client sees it broken, not closed.
 func (c *Conn) reset() {
-	if t, ok := c.sock.Net().(interface{ SetLinger(sec int) error }); ok {
-		_ = t.SetLinger(0)
-	}
+	c.sock.Abort()
 	c.Close()
 }
 

@@ -45,12 +45,22 @@ const (
 // NewConn wraps an accepted connection. slot is the listener's, shard spreads
 // connections over what is kept for each core.
 func (e *Engine) NewConn(c net.Conn, slot, shard int) *Conn {
-	conn := &Conn{engine: e, slot: slot, shard: shard, sock: socket.New(c)}
-	conn.phase.Store(active) // a drain before Serve must not end the wait for a request that is there
+	peer := netip.AddrPort{}
 	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
-		ap := a.AddrPort()
-		conn.peer, conn.port = ap.Addr().Unmap(), ap.Port()
+		peer = a.AddrPort()
 	}
+	return e.NewConnFor(peer, c, slot, shard)
+}
+
+// NewConnFor is NewConn for a connection that was made for another peer, as a
+// proxy before this one said; the zero AddrPort is one without an address. If c
+// is a *tls.Conn, the handshake is over.
+func (e *Engine) NewConnFor(peer netip.AddrPort, c net.Conn, slot, shard int) *Conn {
+	conn := &Conn{
+		engine: e, slot: slot, shard: shard, sock: socket.New(c),
+		peer: peer.Addr().Unmap(), port: peer.Port(),
+	}
+	conn.phase.Store(active) // a drain before Serve must not end the wait for a request that is there
 	_, conn.secure = c.(*tls.Conn)
 	return conn
 }

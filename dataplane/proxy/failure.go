@@ -6,6 +6,7 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/headgate/headgate/dataplane/certificate"
 	"github.com/headgate/headgate/dataplane/http1"
 	"github.com/headgate/headgate/dataplane/snapshot"
 	"github.com/headgate/headgate/dataplane/upstream"
@@ -32,12 +33,29 @@ func (x *exchange) connectFailure(err error) *failure {
 	case errors.Is(err, upstream.ErrConnectTimeout), errors.Is(err, os.ErrDeadlineExceeded):
 		x.attempt.outcome = upstream.ConnectFailure
 		return &failure{status: 504, reason: reasonConnectTimeout, detail: "no connection to the upstream in time", on: snapshot.RetryConnectFailure | snapshot.RetryTimeout}
+	case errors.As(err, &refused) && refused.TLS() != certificate.NoFault:
+		x.attempt.outcome = upstream.ConnectFailure
+		reason, detail := tlsFailure(refused.TLS(), refused.Err)
+		return &failure{status: 502, reason: reason, detail: detail, on: snapshot.RetryConnectFailure | snapshot.RetryGatewayError}
 	case errors.As(err, &refused) && errors.Is(err, syscall.ECONNREFUSED):
 		x.attempt.outcome = upstream.ConnectFailure
 		return &failure{status: 502, reason: reasonRefused, detail: "the upstream refused the connection", on: snapshot.RetryConnectFailure | snapshot.RetryGatewayError}
 	}
 	x.attempt.outcome = upstream.ConnectFailure
 	return &failure{status: 502, reason: reasonUnavailable, detail: "no connection to the upstream", on: snapshot.RetryConnectFailure | snapshot.RetryGatewayError}
+}
+
+// tlsFailure is the reason and the detail of a failure of TLS.
+func tlsFailure(fault certificate.Fault, err error) (reason, detail string) {
+	says := certificate.Reason(err)
+	switch fault {
+	case certificate.BadCertificate:
+		return reasonCertificate, "the upstream's certificate is not accepted: " + says
+	case certificate.Alert:
+		return reasonAlert, "the upstream ended TLS with an alert: " + says
+	default:
+		return reasonTLS, "no TLS with the upstream: " + says
+	}
 }
 
 // broken is the failure of a connection that ended before it gave an answer.
@@ -58,11 +76,15 @@ func (x *exchange) broken(err error) *failure {
 		return &failure{status: 502, reason: reasonTerminated, detail: "the upstream closed the reused connection", on: snapshot.RetryResetBeforeResponse | snapshot.RetryGatewayError, sent: a.sent, stale: true}
 	}
 	a.outcome = upstream.Reset
-	detail := "the upstream reset the connection before it answered"
-	if errors.Is(err, io.EOF) {
+	reason, detail := reasonTerminated, "the upstream reset the connection before it answered"
+	if fault := certificate.FaultOf(err); fault != certificate.NoFault {
+		// TLS 1.3 clients are told after the handshake that their certificate
+		// is not accepted.
+		reason, detail = tlsFailure(fault, err)
+	} else if errors.Is(err, io.EOF) {
 		detail = "the upstream closed the connection before it answered"
 	}
-	return &failure{status: 502, reason: reasonTerminated, detail: detail, on: snapshot.RetryResetBeforeResponse | snapshot.RetryGatewayError, sent: a.sent}
+	return &failure{status: 502, reason: reason, detail: detail, on: snapshot.RetryResetBeforeResponse | snapshot.RetryGatewayError, sent: a.sent}
 }
 
 // badResponse is the failure of an upstream that does not speak HTTP.

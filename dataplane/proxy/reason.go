@@ -15,6 +15,9 @@ const (
 	reasonIncomplete     = "http_response_incomplete"
 	reasonProtocol       = "http_protocol_error"
 	reasonUpgrade        = "http_upgrade_failed"
+	reasonTLS            = "tls_protocol_error"
+	reasonCertificate    = "tls_certificate_error"
+	reasonAlert          = "tls_alert_received"
 	reasonRequest        = "http_request_error"
 	reasonDenied         = "http_request_denied"
 	reasonTooLarge       = reasonRequest
