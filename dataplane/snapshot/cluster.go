@@ -14,8 +14,12 @@ func compileCluster(in *configv1.Cluster, f *faults) *Cluster {
 		Name:             in.GetName(),
 		Endpoints:        compileEndpoints(in.GetEndpoints(), f),
 		TLS:              compileUpstreamTLS(in.GetTls(), in.GetEndpoints(), f),
+		Balancing:        compileBalancing(in.GetLoadBalancing()),
+		Affinity:         compileAffinity(in.GetSessionAffinity(), f),
+		SlowStart:        duration(in.GetSlowStart(), 0, "slowStart", f),
 		HealthCheck:      compileHealthCheck(in.GetHealthCheck(), f),
 		Outlier:          compileOutlier(in.GetOutlierDetection(), f),
+		CircuitBreaker:   compileCircuitBreaker(in.GetCircuitBreaker(), f),
 		MaxConnections:   DefaultMaxConnections,
 		ConnectTimeout:   duration(in.GetTimeouts().GetConnect(), DefaultConnectTimeout, "timeouts.connect", f),
 		KeepAliveTimeout: duration(in.GetTimeouts().GetKeepAlive(), DefaultKeepAliveTimeout, "timeouts.keepAlive", f),
@@ -56,7 +60,7 @@ func compileEndpoints(in []*configv1.Endpoint, f *faults) []Endpoint {
 		if seen != nil {
 			seen[address] = i
 		}
-		out = append(out, Endpoint{Address: address, Weight: endpointWeight(e), Zone: e.GetZone()})
+		out = append(out, Endpoint{Address: address, Weight: endpointWeight(e), Priority: int(e.GetPriority()), Zone: e.GetZone()})
 	}
 	return out
 }
@@ -68,20 +72,28 @@ func endpointWeight(e *configv1.Endpoint) int {
 	return number(e.Weight, 1)
 }
 
-// compileHealthCheck reads an active check over HTTP; the other kinds are
-// refused elsewhere.
+// compileHealthCheck reads an active check, which is over HTTP if it does not
+// say otherwise.
 func compileHealthCheck(in *configv1.HealthCheck, f *faults) *HealthCheck {
 	if in == nil {
 		return nil
 	}
-	return &HealthCheck{
-		Path:               orString(in.GetHttp().GetPath(), DefaultProbePath),
-		ExpectedStatuses:   compileStatuses(in.GetHttp().GetExpectedStatuses(), "healthCheck.http.expectedStatuses", f),
+	out := &HealthCheck{
 		Interval:           duration(in.GetInterval(), DefaultProbeInterval, "healthCheck.interval", f),
 		Timeout:            duration(in.GetTimeout(), DefaultProbeTimeout, "healthCheck.timeout", f),
 		HealthyThreshold:   number(in.HealthyThreshold, DefaultHealthyThreshold),
 		UnhealthyThreshold: number(in.UnhealthyThreshold, DefaultUnhealthyThreshold),
 	}
+	switch probe := in.GetProbe().(type) {
+	case *configv1.HealthCheck_Grpc:
+		out.Probe, out.Service = ProbeGRPC, probe.Grpc.GetService()
+	case *configv1.HealthCheck_Tcp:
+		out.Probe = ProbeTCP
+	default:
+		out.Path = orString(in.GetHttp().GetPath(), DefaultProbePath)
+		out.ExpectedStatuses = compileStatuses(in.GetHttp().GetExpectedStatuses(), "healthCheck.http.expectedStatuses", f)
+	}
+	return out
 }
 
 // compileStatuses reads statuses such as "204" and ranges such as "200-299".
