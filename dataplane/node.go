@@ -3,6 +3,7 @@ package dataplane
 import (
 	"context"
 
+	"github.com/headgate/headgate/dataplane/certificate"
 	"github.com/headgate/headgate/dataplane/control"
 	"github.com/headgate/headgate/dataplane/proxy"
 	"github.com/headgate/headgate/dataplane/snapshot"
@@ -13,6 +14,7 @@ import (
 // prepared is a snapshot that has all it needs and is not live yet.
 type prepared struct {
 	server   *Server
+	set      *certificate.Set
 	clusters *upstream.Generation
 	sockets  *preparedSockets
 	view     *telemetry.View
@@ -24,10 +26,15 @@ type prepared struct {
 func (s *Server) Prepare(ctx context.Context, snap *snapshot.Snapshot) (control.Prepared, error) {
 	p := &prepared{server: s}
 	var err error
-	if p.sockets, err = s.sockets.prepare(snap.Listeners); err != nil {
+	if p.set, err = s.prepareCertificates(snap); err != nil {
 		return nil, err
 	}
-	p.clusters = s.registry.Prepare(snap.Clusters)
+	if p.sockets, err = s.sockets.prepare(snap.Listeners, rulesOf(snap, p.set)); err != nil {
+		return nil, err
+	}
+	p.clusters = s.registry.PrepareSecure(snap.Clusters, func(c *snapshot.Cluster) *certificate.Client {
+		return clientOf(c, p.set)
+	})
 	if err := p.clusters.Warm(ctx); err != nil {
 		p.Abort()
 		return nil, err
@@ -50,6 +57,7 @@ func (p *prepared) Abort() {
 // Commit makes the snapshot live for all requests that begin from now on.
 func (p *prepared) Commit(uint64) {
 	s := p.server
+	s.certificates.Commit(p.set)
 	s.registry.Commit(p.clusters)
 	s.recorder.Use(p.view)
 	s.engine.Swap(p.next)

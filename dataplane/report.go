@@ -149,6 +149,7 @@ func (s *Server) gauges(emit func(name string, value float64, labels ...telemetr
 	for _, l := range s.sockets.status() {
 		emit("headgate.listener.connections", float64(l.Connections), telemetry.Label{Name: "headgate.listener", Value: l.Name})
 	}
+	s.sockets.handshakes(emit)
 	clusters := s.registry.Status()
 	for i := range clusters {
 		c := &clusters[i]

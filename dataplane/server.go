@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/contrib/propagators/autoprop"
 
 	"github.com/headgate/headgate/dataplane/admin"
+	"github.com/headgate/headgate/dataplane/certificate"
 	"github.com/headgate/headgate/dataplane/control"
 	"github.com/headgate/headgate/dataplane/proxy"
 	"github.com/headgate/headgate/dataplane/telemetry"
@@ -35,6 +36,7 @@ type Options struct {
 	Node     string            // name; default the host's
 	Labels   map[string]string // shown in Status
 	Version  string            // of the program
+	Folder   string            // where relative paths of certificates begin; default the working directory
 	Auth     control.Auth      // who may use the control API
 	Logger   *slog.Logger      // default: discards
 }
@@ -51,6 +53,9 @@ type Server struct {
 	events   *control.EventLog
 	applier  *control.Applier
 	sockets  *sockets
+
+	certificates *certificate.Store
+
 	draining atomic.Bool
 	ready    atomic.Bool
 
@@ -83,6 +88,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.applier = control.NewApplier(control.ApplierOptions{
 		Node: s, Store: s.store, Events: s.events, Tracer: s.recorder.Tracer(), Logger: o.Logger,
 	})
+	s.certificates = certificate.NewStore(certificate.Options{Folder: o.Folder, Events: s.certificateChanged, Logger: o.Logger})
 	s.recorder.Observe(s.gauges)
 	life, end := context.WithCancel(context.Background())
 	s.end = end
@@ -209,6 +215,7 @@ func (s *Server) close(ctx context.Context) {
 		_ = s.admin.Close()
 	}
 	s.registry.Close()
+	s.certificates.Close()
 	s.end()
 	s.background.Wait()
 	if err := s.recorder.Shutdown(ctx); err != nil {
@@ -219,5 +226,9 @@ func (s *Server) close(ctx context.Context) {
 	}
 }
 
-// Reopen opens log files anew after they were moved away.
-func (s *Server) Reopen() error { return s.recorder.Reopen() }
+// Reopen opens log files anew after they were moved away, and reads
+// certificates again.
+func (s *Server) Reopen() error {
+	s.certificates.Reload()
+	return s.recorder.Reopen()
+}

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/headgate/headgate/dataplane/control"
@@ -39,6 +41,9 @@ type boundSocket struct {
 	config *snapshot.Listener
 	slot   int
 	shown  bool // of the committed snapshot
+
+	rules  atomic.Pointer[listener.Rules] // of the committed snapshot
+	counts listener.Counts
 }
 
 func newSockets(engine *proxy.Engine, logger *slog.Logger) *sockets {
@@ -50,7 +55,8 @@ func newSockets(engine *proxy.Engine, logger *slog.Logger) *sockets {
 // preparedSockets are the sockets of a snapshot that is not live yet.
 type preparedSockets struct {
 	listeners []*snapshot.Listener
-	slots     []int // by index in listeners
+	rules     []*listener.Rules // by index in listeners
+	slots     []int             // likewise
 	made      []*boundSocket
 }
 
@@ -63,11 +69,12 @@ func key(l *snapshot.Listener) string {
 	return l.Network + ":" + l.Address
 }
 
-// prepare binds what is not bound yet. The error names the fields at fault.
-func (s *sockets) prepare(listeners []*snapshot.Listener) (*preparedSockets, error) {
+// prepare binds what is not bound yet. rules are those of the listeners. The
+// error names the fields at fault.
+func (s *sockets) prepare(listeners []*snapshot.Listener, rules []*listener.Rules) (*preparedSockets, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := &preparedSockets{listeners: listeners, slots: make([]int, len(listeners))}
+	p := &preparedSockets{listeners: listeners, rules: rules, slots: make([]int, len(listeners))}
 	var faults []error
 	for i, l := range listeners {
 		b := s.bound[key(l)]
@@ -124,14 +131,15 @@ func (s *sockets) commit(p *preparedSockets) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	wanted := map[string]bool{}
-	for _, l := range p.listeners {
+	for i, l := range p.listeners {
 		b := s.bound[key(l)]
 		wanted[key(l)] = true
 		b.config, b.shown = l, true
+		b.rules.Store(p.rules[i])
 		b.SetLimit(connectionLimit(l))
 	}
 	for _, b := range p.made {
-		b.Serve(s.opener(b.slot))
+		b.Serve(s.opener(b))
 	}
 	for k, b := range s.bound {
 		if !wanted[k] {
@@ -141,10 +149,18 @@ func (s *sockets) commit(p *preparedSockets) {
 	}
 }
 
-func (s *sockets) opener(slot int) func(net.Conn, uint64) listener.Conn {
+// opener makes connections of what a socket accepts, by the rules of the
+// snapshot that is committed then.
+func (s *sockets) opener(b *boundSocket) func(net.Conn, uint64) listener.Conn {
 	n := uint64(shards())
 	return func(c net.Conn, i uint64) listener.Conn {
-		return s.engine.NewConn(c, slot, int(i%n))
+		shard := int(i % n)
+		if b.rules.Load().Plain() {
+			return s.engine.NewConn(c, b.slot, shard)
+		}
+		return listener.NewPreface(c, b.rules.Load, &b.counts, func(c net.Conn, client netip.AddrPort) listener.Conn {
+			return s.engine.NewConnFor(client, c, b.slot, shard)
+		})
 	}
 }
 

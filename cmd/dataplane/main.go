@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"syscall"
 
@@ -94,6 +95,9 @@ func version() string {
 func serve(f *flags) error {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: f.logLevel}))
 	f.options.Logger, f.options.Version = logger, version()
+	if f.config != "" {
+		f.options.Folder = filepath.Dir(f.config)
+	}
 	if err := f.authenticate(); err != nil {
 		return err
 	}
@@ -149,7 +153,8 @@ func signals() (ctx, hurry context.Context, release func()) {
 	}
 }
 
-// reopenOnHangup opens log files anew at each HUP, as log rotation wants.
+// reopenOnHangup opens log files anew at each HUP, as log rotation wants, and has
+// certificates read again.
 func reopenOnHangup(ctx context.Context, s *dataplane.Server, logger *slog.Logger) {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)

@@ -32,6 +32,9 @@ type Rules struct {
 	Timeout time.Duration
 }
 
+// Plain reports whether nothing comes before the first request.
+func (r *Rules) Plain() bool { return !r.Proxy && r.TLS == nil }
+
 // Counts of what became of prefaces.
 type Counts struct {
 	ProxyLines atomic.Uint64 // that were refused
@@ -39,9 +42,7 @@ type Counts struct {
 	Gone       atomic.Uint64 // clients that closed before they were through
 	Handshakes atomic.Uint64 // that were finished
 	Resumed    atomic.Uint64 // of those
-	// Handshakes that failed, by the certificate.Fault that was seen here; of
-	// NoFault are those whose connection broke.
-	Failed [4]atomic.Uint64
+	Failed     [certificate.Alert + 1]atomic.Uint64 // handshakes, by their certificate.Fault
 }
 
 // Preface is a connection that has not come to its first request. It takes the
