@@ -168,6 +168,9 @@ func TestFloods(t *testing.T) {
 		{"streams over the limit", 5000, func(i int) []byte {
 			return rawFrame(frameHeaders, flagEndHeaders|flagEndStream, id(i), slow)
 		}, calm},
+		{"streams that we are made to reset", 5000, func(i int) []byte {
+			return appendWindowUpdate(rawFrame(frameHeaders, flagEndHeaders|flagEndStream, id(i), slow), id(i), 0)
+		}, calm},
 		{"malformed requests", 5000, func(i int) []byte {
 			return rawFrame(frameHeaders, flagEndHeaders|flagEndStream, id(i), nil)
 		}, calm},

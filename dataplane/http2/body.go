@@ -34,14 +34,21 @@ func (s *Stream) tell() {
 
 // Fill waits for bytes of the body and adds them to Buffered. The error is io.EOF
 // at its end, after which there may be Trailers; os.ErrDeadlineExceeded when
-// deadline, a time of socket.Now or 0 for none, has passed; else that of Err.
-// The hint of how much is wanted is not needed.
+// deadline, a time of socket.Now or 0 for none, has passed; socket.ErrInterrupted
+// after Interrupt; else that of Err. No buffer is held while it waits. The hint of
+// how much is wanted is not needed.
 func (s *Stream) Fill(_ int, deadline int64) error {
 	c := s.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if s.r == len(s.in) && s.in != nil {
+		s.putBack(s.in)
+		s.in, s.r = nil, 0
+	}
 	for {
 		switch {
+		case s.interrupted:
+			return socket.ErrInterrupted
 		case len(s.queue) > 0:
 			return s.take()
 		case s.recvEnd:
@@ -52,6 +59,22 @@ func (s *Stream) Fill(_ int, deadline int64) error {
 			return os.ErrDeadlineExceeded
 		}
 	}
+}
+
+// Interrupt ends the Fill or ReadHead that is waiting and all that follow with
+// socket.ErrInterrupted, until Resume. It may be called from any goroutine.
+func (s *Stream) Interrupt() {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	s.interrupted = true
+	s.reader.wake()
+}
+
+// Resume lets reads go on after an Interrupt.
+func (s *Stream) Resume() {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	s.interrupted = false
 }
 
 // take makes the next bytes of the queue those that are buffered. mu is held.
@@ -124,6 +147,15 @@ func (s *Stream) piece(n int) []byte {
 		return socket.GetBuffer(n)[:0]
 	}
 	return socket.GetBuffer(socket.LargeBuffer)[:0] // the reader is slower than the peer
+}
+
+// HeadOnly reports whether the head that was read last is all of its message:
+// neither a body nor trailers follow.
+func (s *Stream) HeadOnly() bool {
+	if s.c.client {
+		return s.current != nil && s.current.end
+	}
+	return s.head.end
 }
 
 // Ended reports whether the whole body has come, though it may not be consumed

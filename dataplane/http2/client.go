@@ -1,8 +1,10 @@
 package http2
 
 import (
+	"errors"
 	"io"
 	"os"
+	"time"
 
 	"github.com/headgate/headgate/dataplane/message"
 	"github.com/headgate/headgate/dataplane/socket"
@@ -52,6 +54,27 @@ func (c *Client) ExtendedConnect() bool {
 	c.conn.mu.Lock()
 	defer c.conn.mu.Unlock()
 	return c.conn.peerExtended
+}
+
+// AwaitSettings waits until the server has said what it takes: how many streams,
+// and whether extended CONNECT. Without it a client goes by what is usual. The
+// error is why the connection ended, or os.ErrDeadlineExceeded.
+func (c *Client) AwaitSettings(deadline int64) error {
+	select {
+	case <-c.conn.settled:
+		return nil
+	default:
+	}
+	timer := time.NewTimer(time.Duration(deadline - socket.Now()))
+	defer timer.Stop()
+	select {
+	case <-c.conn.settled:
+		return nil
+	case <-c.conn.done:
+		return errors.Join(ErrClosed, c.Err())
+	case <-timer.C:
+		return os.ErrDeadlineExceeded
+	}
 }
 
 // NewStream makes a stream, which is opened by WriteRequestHead and ended by
@@ -108,6 +131,8 @@ func (s *Stream) ReadHead(deadline int64) (*message.Response, error) {
 	defer c.mu.Unlock()
 	for len(s.heads) == 0 {
 		switch {
+		case s.interrupted:
+			return nil, socket.ErrInterrupted
 		case s.err != nil:
 			return nil, s.err
 		case s.recvEnd:

@@ -18,6 +18,7 @@ type conn struct {
 	client    bool
 	handle    func(*Stream) // of a server
 	flushFunc func()
+	settled   chan struct{} // closed when the peer's first settings were read
 	done      chan struct{} // closed when nothing of the connection runs any more
 
 	// Owned by the reading goroutine.
@@ -87,7 +88,7 @@ func (c *conn) init(sock *socket.Conn, o Options, client bool) {
 	c.sock, c.o, c.client = sock, o.resolve(), client
 	c.now = socket.Now()
 	c.flushFunc = c.flush
-	c.done = make(chan struct{})
+	c.settled, c.done = make(chan struct{}), make(chan struct{})
 	c.decoder = hpack.NewDecoder(tableBytes, c.emit)
 	c.decoder.SetMaxStringLength(2 * c.o.MaxHeaderBytes)
 	c.nuisance = newBudget(c.now, nuisanceFull, nuisancePerSecond)

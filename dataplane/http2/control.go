@@ -78,7 +78,10 @@ func (c *conn) onSettings(f *frame, p []byte) error {
 			return err
 		}
 	}
-	c.greeted = true
+	if !c.greeted {
+		c.greeted = true
+		close(c.settled)
+	}
 	c.reserve(16)
 	c.out = appendFrame(c.out, 0, frameSettings, flagAck, 0)
 	return c.tooMuchQueued()

@@ -62,6 +62,12 @@ func listen(t testing.TB, o Options, handle func(*Stream)) string {
 // listenWith is listen, and tells how each connection ended.
 func listenWith(t testing.TB, o Options, handle func(*Stream), ended func(error)) string {
 	t.Helper()
+	return listenOver(t, o, handle, ended, func(c net.Conn) net.Conn { return c })
+}
+
+// listenOver is listenWith, with something between the socket and the wire.
+func listenOver(t testing.TB, o Options, handle func(*Stream), ended func(error), over func(net.Conn) net.Conn) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +81,7 @@ func listenWith(t testing.TB, o Options, handle func(*Stream), ended func(error)
 			if err != nil {
 				return
 			}
-			s := NewServer(socket.New(c), o, handle)
+			s := NewServer(socket.New(over(c)), o, handle)
 			mu.Lock()
 			servers = append(servers, s)
 			mu.Unlock()

@@ -157,14 +157,10 @@ func TestLostConnection(t *testing.T) {
 
 // The peer's limit of streams is kept.
 func TestFull(t *testing.T) {
-	p, client := serverPeer(t, Options{}, xhttp2.Setting{ID: xhttp2.SettingMaxConcurrentStreams, Val: 2})
-	s := open(t, client, true)
-	p.expect("HEADERS")
-	p.headers(1, true, ":status", "200")
-	if _, err := s.ReadHead(0); err != nil {
+	_, client := serverPeer(t, Options{}, xhttp2.Setting{ID: xhttp2.SettingMaxConcurrentStreams, Val: 2}, xhttp2.Setting{ID: settingExtendedConnect, Val: 1})
+	if err := client.AwaitSettings(socket.Now() + int64(10*time.Second)); err != nil || !client.ExtendedConnect() {
 		t.Fatal(err)
 	}
-	s.Finish() // by now the settings were read
 	a, err := client.NewStream()
 	if err != nil {
 		t.Fatal(err)
@@ -257,6 +253,30 @@ func TestBrokenResponseBodies(t *testing.T) {
 			s.Finish()
 		})
 	}
+}
+
+// A read that another goroutine ends, and that goes on later.
+func TestInterrupt(t *testing.T) {
+	p, client := serverPeer(t, Options{})
+	s := open(t, client, true)
+	ended := make(chan error)
+	go func() {
+		_, err := s.ReadHead(0)
+		ended <- err
+		ended <- s.Fill(0, 0)
+	}()
+	s.Interrupt()
+	for range 2 {
+		if err := <-ended; !errors.Is(err, socket.ErrInterrupted) {
+			t.Errorf("%v", err)
+		}
+	}
+	s.Resume()
+	p.headers(1, true, ":status", "204")
+	if head, err := s.ReadHead(0); err != nil || head.Status != 204 || !s.HeadOnly() {
+		t.Errorf("%v", err)
+	}
+	s.Finish()
 }
 
 // Deadlines end waits, and the stream goes on.

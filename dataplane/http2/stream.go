@@ -59,6 +59,8 @@ type Stream struct {
 	epochStart int64
 	epochBytes int
 
+	interrupted bool
+
 	queued bool // in c.blocked
 	turn   bool // woken out of it, and has not had its part yet
 	reader waiter
@@ -334,7 +336,7 @@ func (c *conn) recycle(s *Stream) {
 	s.roomUsed, s.headRead, s.recvEnd, s.sentHead, s.sentEnd = false, false, false, false, false
 	s.err, s.oursReset = nil, false
 	s.gone.Store(false)
-	s.queued, s.turn = false, false
+	s.interrupted, s.queued, s.turn = false, false, false
 	s.owed, s.epochStart, s.epochBytes = 0, 0, 0
 	if c.ended || len(c.spare) >= maxSpare {
 		s.discard()
