@@ -46,6 +46,9 @@ func (r *Recorder) retired(l *life) bool {
 
 // enforceRetired drops retired series beyond maxRetired. r.mu is held.
 func (r *Recorder) enforceRetired() {
+	if all := len(r.routes) + len(r.clusters) + r.endpoints; all-r.current.Load().size <= maxRetired {
+		return // so few can be retired that none needs to be looked at
+	}
 	kept := 0
 	r.visitRetired(func(*life) bool {
 		kept++
@@ -79,10 +82,12 @@ func (r *Recorder) awaited() (set readers) {
 func (r *Recorder) visitRetired(drop func(*life) bool) {
 	sweep(r, r.routes, drop)
 	sweep(r, r.clusters, drop)
+	r.endpoints = 0
 	for _, c := range r.clusters {
 		if c.mayHaveRetired() {
 			sweep(r, c.endpoints, drop)
 		}
+		r.endpoints += len(c.endpoints)
 	}
 }
 

@@ -61,14 +61,15 @@ type Recorder struct {
 	registry    *prometheus.Registry
 	exporting   bool // metrics go to a reader besides /metrics
 
-	mu       sync.Mutex
-	views    uint64 // made so far
-	routes   map[string]*routeSeries
-	clusters map[string]*clusterSeries
-	gauges   []func(emit func(name string, value float64, labels ...Label))
-	scraped  time.Time // when /metrics was last read
-	state    snapshotState
-	closed   bool
+	mu        sync.Mutex
+	views     uint64 // made so far
+	routes    map[string]*routeSeries
+	clusters  map[string]*clusterSeries
+	endpoints int // series of endpoints, of all clusters; not fewer than there are
+	gauges    []func(emit func(name string, value float64, labels ...Label))
+	scraped   time.Time // when /metrics was last read
+	state     snapshotState
+	closed    bool
 }
 
 // New makes a Recorder. The OTEL_* variables decide what is exported and where

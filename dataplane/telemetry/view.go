@@ -25,6 +25,7 @@ type View struct {
 	log        *logFile
 	logJSON    bool
 	recent     int
+	size       int // series of its routes, clusters and endpoints
 }
 
 // life is the part of a series that decides when it goes. A series whose
@@ -174,6 +175,7 @@ func (r *Recorder) endpoint(s *clusterSeries, address string) *endpointSeries {
 	if e == nil {
 		e = &endpointSeries{address: address, life: r.newLife()}
 		s.endpoints[address] = e
+		r.endpoints++
 	}
 	return e
 }
