@@ -101,6 +101,10 @@ func (x *exchange) say(a *answer) {
 	if x.body.streams && !x.body.ended {
 		x.keep, x.lingers = false, true
 	}
+	if x.stream != nil {
+		x.sayStream(a)
+		return
+	}
 	x.keep = x.keep && !x.conn.drain.Load()
 	x.out = x.appendAnswer(x.out[:0], a)
 	if x.req.Method != message.MethodHead && len(a.body) > 0 {
@@ -127,10 +131,10 @@ func (x *exchange) appendAnswer(dst []byte, a *answer) []byte {
 		dst = appendField(dst, "Content-Type", a.contentType)
 	}
 	if a.status == 405 && a.reason != "" {
-		dst = appendField(dst, "Allow", "GET, HEAD, POST, PUT, DELETE, OPTIONS, TRACE, PATCH")
+		dst = appendField(dst, "Allow", allowed)
 	}
 	if a.reason != "" {
-		dst = x.appendProxyStatus(dst, a)
+		dst = append(x.appendProxyStatusValue(append(dst, "Proxy-Status: "...), a), "\r\n"...)
 	}
 	if x.route != nil {
 		dst = append(dst, x.route.response.lines...)
@@ -148,14 +152,17 @@ func (x *exchange) ownsContentType() bool {
 	return x.route != nil && x.route.response.dropsID(message.ContentType)
 }
 
-// appendProxyStatus writes Proxy-Status (RFC 9209).
-func (x *exchange) appendProxyStatus(dst []byte, a *answer) []byte {
-	dst = append(append(dst, "Proxy-Status: headgate; error="...), a.reason...)
+// allowed is what a request that is refused for its method could have used.
+const allowed = "GET, HEAD, POST, PUT, DELETE, OPTIONS, TRACE, PATCH"
+
+// appendProxyStatusValue writes the value of Proxy-Status (RFC 9209).
+func (x *exchange) appendProxyStatusValue(dst []byte, a *answer) []byte {
+	dst = append(append(dst, "headgate; error="...), a.reason...)
 	dst = appendString(append(dst, "; details="...), a.detail)
 	if s := x.gen.Snapshot; s != nil {
 		dst = appendString(append(dst, "; snapshot="...), s.Version)
 	}
-	return append(dst, "\r\n"...)
+	return dst
 }
 
 // appendString writes a string of RFC 9651 section 3.3.3. Bytes that it cannot

@@ -123,7 +123,7 @@ func (x *exchange) give(p []byte) error {
 	a := &x.attempt
 	deadline := earlier(a.deadline, after(x.now, x.route.route.Forward.Idle))
 	for {
-		n, err := a.up.Write(p, earlier(deadline, x.now+watch))
+		n, err := a.up.Write(p, earlier(deadline, x.glance()))
 		a.sent = a.sent || n > 0
 		p = p[n:]
 		switch {
@@ -242,7 +242,7 @@ var (
 // client is still there, and returns errNothingYet if it is; the timer for that
 // is not set for each request.
 func (x *exchange) wait(want int, deadline int64) error {
-	err := x.attempt.up.Fill(want, earlier(deadline, x.now+watch))
+	err := x.attempt.up.Fill(want, earlier(deadline, x.glance()))
 	if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || x.tick() >= deadline && deadline != 0 {
 		return err
 	}
@@ -254,7 +254,21 @@ func (x *exchange) wait(want int, deadline int64) error {
 
 // clientGone looks whether the client has closed its connection. While a body
 // is read from it, an end that lies behind unread bytes is found by the upload.
-func (x *exchange) clientGone() bool { return x.conn.sock.Peek() == socket.Ended }
+func (x *exchange) clientGone() bool {
+	if x.stream != nil {
+		return x.stream.Gone()
+	}
+	return x.conn.sock.Peek() == socket.Ended
+}
+
+// glance is when the client is looked at next. To look at a stream costs
+// nothing, and a cancelled call is to reach the upstream soon.
+func (x *exchange) glance() int64 {
+	if x.stream != nil {
+		return x.now + watch/5
+	}
+	return x.now + watch
+}
 
 // admit decides whether a final head is the answer. n is its length.
 func (x *exchange) admit(n int) *failure {

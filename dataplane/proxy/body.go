@@ -10,8 +10,8 @@ import (
 // stays in the client's buffer, where it can be sent as often as needed;
 // otherwise it streams.
 type requestBody struct {
-	whole   bool
-	raw     int // bytes of it in the client's buffer, framing included; only if whole
+	whole   bool // only on HTTP/1: raw and data are valid
+	raw     int  // bytes of it in the client's buffer, framing included; only if whole
 	data    []byte
 	streams bool
 	begun   bool // some of a body that streams has left the client's buffer

@@ -11,21 +11,24 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/dataplane/http2"
 	"github.com/headgate/headgate/dataplane/socket"
 )
 
 // Conn is one client connection. Serve runs it; Drain may be called from
 // anywhere.
 type Conn struct {
-	engine *Engine
-	slot   int // of the listener in Generation.sites
-	shard  int
-	sock   *socket.Conn
-	peer   netip.Addr // the zero Addr on a unix socket
-	port   uint16
-	secure bool  // over TLS
-	now    int64 // when the last exchange ended; owned by Serve
+	engine  *Engine
+	slot    int // of the listener in Generation.sites
+	shard   int
+	sock    *socket.Conn
+	peer    netip.Addr // the zero Addr on a unix socket
+	port    uint16
+	secure  bool  // over TLS
+	preface bool  // the client has begun to speak HTTP/2; owned by Serve
+	now     int64 // when the last exchange ended; owned by Serve
 
+	http2  atomic.Pointer[http2.Server] // once it is known that HTTP/2 is spoken
 	phase  atomic.Int32
 	drain  atomic.Bool
 	closed atomic.Bool
@@ -87,6 +90,10 @@ func (c *Conn) hold(up *socket.Conn) {
 // connection at once if there is none.
 func (c *Conn) Drain() {
 	c.drain.Store(true)
+	if s := c.http2.Load(); s != nil {
+		s.Shutdown()
+		return
+	}
 	if c.phase.CompareAndSwap(idle, waking) {
 		c.sock.Interrupt()
 		c.phase.Store(woken)
@@ -100,6 +107,9 @@ func (c *Conn) Serve() {
 	c.now = socket.Now()
 	for c.awaitRequest() {
 		if !c.serveOne() {
+			if c.preface {
+				c.serveHTTP2()
+			}
 			return
 		}
 		c.sock.Release()

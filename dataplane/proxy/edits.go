@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"strings"
+
 	"github.com/headgate/headgate/dataplane/message"
 	"github.com/headgate/headgate/dataplane/snapshot"
 )
@@ -8,8 +10,9 @@ import (
 // edits are the header operations of a route, prepared for a walk over the
 // fields of a head: what must go is looked up, what must come is written.
 type edits struct {
-	drop  []dropped // names that are removed or set
-	lines []byte    // the field lines to add, ready to copy
+	drop   []dropped       // names that are removed or set
+	lines  []byte          // the field lines to add, ready to copy
+	fields []message.Field // the same as fields, with names in lower case
 }
 
 type dropped struct {
@@ -24,12 +27,18 @@ func newEdits(ops *snapshot.HeaderOps) edits {
 	}
 	for _, h := range ops.Set {
 		e.dropName(h.Name)
-		e.lines = appendField(e.lines, h.Name, h.Value)
+		e.add(h)
 	}
 	for _, h := range ops.Add {
-		e.lines = appendField(e.lines, h.Name, h.Value)
+		e.add(h)
 	}
 	return e
+}
+
+func (e *edits) add(h snapshot.Header) {
+	e.lines = appendField(e.lines, h.Name, h.Value)
+	name := []byte(strings.ToLower(h.Name))
+	e.fields = append(e.fields, message.Field{ID: message.Intern(name), Name: name, Value: []byte(h.Value)})
 }
 
 func (e *edits) dropName(name string) {

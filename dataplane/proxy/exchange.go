@@ -1,9 +1,11 @@
 package proxy
 
 import (
+	"errors"
 	"net/netip"
 
 	"github.com/headgate/headgate/dataplane/http1"
+	"github.com/headgate/headgate/dataplane/http2"
 	"github.com/headgate/headgate/dataplane/message"
 	"github.com/headgate/headgate/dataplane/route"
 	"github.com/headgate/headgate/dataplane/socket"
@@ -20,8 +22,10 @@ type exchange struct {
 	site *site
 
 	req     message.Request
-	headLen int    // bytes of the request head in the client's buffer, 0 once consumed
-	head    []byte // a copy of the head that outlives the client's buffer; nil while not needed
+	stream  *http2.Stream  // the client's, on HTTP/2; nil on HTTP/1
+	fields  message.Fields // of a head that goes to a stream
+	headLen int            // bytes of the request head in the client's buffer, 0 once consumed
+	head    []byte         // a copy of the head that outlives the client's buffer; nil while not needed
 	body    requestBody
 
 	client  netip.Addr // who sent the request, as far as the peers are trusted
@@ -47,6 +51,7 @@ type exchange struct {
 
 	now     int64 // the last look at the clock; looking costs, so it is shared
 	begun   bool  // telemetry has heard of it
+	ended   bool  // the stream of the client has been ended
 	keep    bool  // the client's connection can be used again
 	lingers bool  // the client may still be sending
 
@@ -67,7 +72,7 @@ func (x *exchange) reset() {
 	x.resp.Reset()
 	x.facts.Reset()
 	*x = exchange{
-		req: x.req, resp: x.resp, decoder: x.decoder, facts: x.facts,
+		req: x.req, resp: x.resp, decoder: x.decoder, facts: x.facts, fields: x.fields,
 		body:      requestBody{decoder: x.body.decoder},
 		pathSpace: x.pathSpace, targetSpace: x.targetSpace,
 	}
@@ -97,11 +102,16 @@ func (x *exchange) tick() int64 {
 
 // finish records the exchange and lets go of what it held.
 func (x *exchange) finish() {
-	x.facts.Ended, x.conn.now = x.now, x.now
+	x.facts.Ended = x.now
 	x.facts.BytesOut = x.relayed
 	if x.begun {
 		x.gen.View.Finish(&x.facts)
 	}
+	if x.stream != nil {
+		x.finishStream()
+		return
+	}
+	x.conn.now = x.now
 	if x.keep {
 		x.keep = x.body.finished()
 		x.conn.sock.Consume(x.headLen + x.body.raw)
@@ -126,6 +136,10 @@ func (x *exchange) readHead() bool {
 	sock, deadline := x.conn.sock, int64(0)
 	for {
 		n, err := http1.ParseRequest(sock.Buffered(), &x.req, &x.site.limits)
+		if errors.Is(err, http1.ErrHTTP2Preface) {
+			x.conn.preface = true
+			return false
+		}
 		if err != nil {
 			x.refuseHead(err)
 			return false
@@ -152,7 +166,7 @@ func (x *exchange) run() {
 		x.refuseConnect()
 		return
 	}
-	if !x.takeBody() || !x.normalize() {
+	if x.stream == nil && !x.takeBody() || !x.normalize() {
 		return
 	}
 	x.begin()

@@ -24,6 +24,7 @@ func (x *exchange) forward() {
 	}
 	defer x.endCluster()
 	fail := x.attempts(&f.Retry)
+	x.leaveBudget()
 	if fail == nil {
 		x.relay()
 		return
@@ -36,12 +37,19 @@ func (x *exchange) forward() {
 	x.refuse(fail.status, fail.reason, fail.detail)
 }
 
-// endCluster leaves the cluster, and its retry budget if that was used.
+// endCluster leaves the cluster.
 func (x *exchange) endCluster() {
+	x.leaveBudget()
+	x.cluster.End()
+}
+
+// leaveBudget gives back the place in the retry budget of the cluster. What is
+// retried is over once there is an answer, however long its body takes.
+func (x *exchange) leaveBudget() {
 	if x.budgeted {
+		x.budgeted = false
 		x.cluster.Retries().Release()
 	}
-	x.cluster.End()
 }
 
 // rewrite makes the path that goes upstream.
@@ -96,8 +104,11 @@ func (x *exchange) retreat(backoff time.Duration) {
 }
 
 // grant reports whether a failure is tried again: the route wants it, the
-// request can be sent again, and the budget of the cluster has room. An
-// exchange that is granted one retry holds its place in the budget to its end.
+// request can be sent again, and the budget of the cluster has room. The budget
+// is there to keep retries from multiplying the work of a cluster in trouble: an
+// endpoint that takes no connection was given no work, so going on to one that
+// was not tried yet costs nothing of it. An exchange that is granted one retry
+// holds its place in the budget until there is an answer.
 func (x *exchange) grant(fail *failure) bool {
 	policy := &x.route.route.Forward.Retry
 	wanted := fail.on&policy.On != 0 || slices.Contains(policy.Statuses, fail.status)
@@ -108,12 +119,20 @@ func (x *exchange) grant(fail *failure) bool {
 		return false
 	case x.deadline != 0 && socket.Now() >= x.deadline:
 		return false
+	case fail.on&snapshot.RetryConnectFailure != 0 && !fail.sent && x.othersLeft():
+		x.retries++
+		return true
 	case !x.budgeted && !x.cluster.Retries().Allow(x.cluster.Active(), policy.BudgetPercent):
 		return false
 	}
 	x.budgeted = true
 	x.retries++
 	return true
+}
+
+// othersLeft reports whether the cluster has endpoints that were not tried.
+func (x *exchange) othersLeft() bool {
+	return len(x.tried)+1 < len(x.cluster.Config().Endpoints)
 }
 
 // againOnStatus is the failure of an answer whose status the route wants tried

@@ -126,29 +126,33 @@ func (x *exchange) appendResponseFields(dst []byte, body message.Body) []byte {
 	fields := x.resp.Fields.All()
 	names := nominates(&x.resp.Fields)
 	for i := range fields {
-		f := &fields[i]
-		switch f.ID {
-		case message.ContentLength:
-			// Without a body it tells the length of another answer
-			// (RFC 9110 section 8.6) and stays.
-			if body.Kind != message.BodyNone || noLength(x.resp.Status) {
-				continue
-			}
-		case message.Trailer:
-			if body.Kind != message.BodyChunked {
-				continue
-			}
-		default:
-			if f.ID.HopByHop() {
-				continue
-			}
+		if f := &fields[i]; x.passes(f, body.Kind, names) {
+			dst = appendField(dst, f.Name, f.Value)
 		}
-		if names && x.resp.Fields.ConnectionNames(f.ID, f.Name) || x.route.response.drops(f) {
-			continue
-		}
-		dst = appendField(dst, f.Name, f.Value)
 	}
 	return dst
+}
+
+// passes reports whether a response field is passed on as it came. names says
+// that Connection names some.
+func (x *exchange) passes(f *message.Field, kind message.BodyKind, names bool) bool {
+	switch f.ID {
+	case message.ContentLength:
+		// Without a body it tells the length of another answer
+		// (RFC 9110 section 8.6) and stays.
+		if kind != message.BodyNone || noLength(x.resp.Status) {
+			return false
+		}
+	case message.Trailer:
+		if kind != message.BodyChunked {
+			return false
+		}
+	default:
+		if f.ID.HopByHop() {
+			return false
+		}
+	}
+	return !(names && x.resp.Fields.ConnectionNames(f.ID, f.Name)) && !x.route.response.drops(f)
 }
 
 // noLength reports whether an answer of this status has no Content-Length
@@ -161,8 +165,11 @@ func (x *exchange) appendPersistence(dst []byte) []byte {
 	switch {
 	case !x.keep:
 		return append(dst, "Connection: close\r\n"...)
-	case x.req.Minor == 0:
+	case x.oldClient():
 		return append(dst, "Connection: keep-alive\r\n"...)
 	}
 	return dst
 }
+
+// oldClient reports whether the client speaks HTTP/1.0.
+func (x *exchange) oldClient() bool { return x.req.Major == 1 && x.req.Minor == 0 }

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/headgate/headgate/dataplane/http1"
+	"github.com/headgate/headgate/dataplane/http2"
 	"github.com/headgate/headgate/dataplane/message"
 	"github.com/headgate/headgate/dataplane/socket"
 	"github.com/headgate/headgate/dataplane/upstream"
@@ -15,14 +16,19 @@ import (
 // (RFC 9110 section 15.2).
 func (x *exchange) interim(n int) *failure {
 	x.out = x.out[:0]
-	if x.req.Minor > 0 {
+	var fail *failure
+	switch {
+	case x.stream != nil:
+		fail = x.writeStreamHead(message.Body{}, false)
+	case !x.oldClient():
 		x.out = http1.AppendStatusLine(x.out, x.resp.Status, x.resp.Reason)
 		x.out = x.appendResponseFields(x.out, message.Body{})
 		x.out = append(x.out, '\r', '\n')
+		fail = x.flush()
 	}
 	x.attempt.up.Consume(n)
 	x.resp.Reset()
-	return x.flush()
+	return fail
 }
 
 // relay passes the answer on: its head, then its body as it comes.
@@ -34,12 +40,25 @@ func (x *exchange) relay() {
 	}
 	body := x.clientBody()
 	x.keep = x.keep && !x.rejectsBody() && !x.conn.drain.Load()
-	x.out = x.appendResponseHead(x.out[:0], body)
-	if fail := x.relayBody(body.Kind); fail != nil {
+	fail := x.answerHead(body)
+	if fail == nil {
+		fail = x.relayBody(body.Kind)
+	}
+	if fail != nil {
 		x.cut(fail, body.Kind)
 		return
 	}
 	x.reuse()
+}
+
+// answerHead writes the head of the answer: on HTTP/1 into x.out, to leave with
+// what is there of the body.
+func (x *exchange) answerHead(body message.Body) *failure {
+	if x.stream != nil {
+		return x.writeStreamHead(body, body.Kind == message.BodyNone || body.Kind == message.BodyLength && body.Length == 0)
+	}
+	x.out = x.appendResponseHead(x.out[:0], body)
+	return nil
 }
 
 // clientBody is the framing of the answer towards the client.
@@ -48,7 +67,7 @@ func (x *exchange) clientBody() message.Body {
 	case message.BodyNone, message.BodyLength:
 		return x.resp.Body
 	}
-	if x.req.Minor > 0 {
+	if !x.oldClient() {
 		return message.Body{Kind: message.BodyChunked}
 	}
 	x.keep = false
@@ -88,7 +107,10 @@ func (x *exchange) relayBody(kind message.BodyKind) *failure {
 			return x.bodyBroken(err)
 		}
 	}
-	if kind == message.BodyChunked {
+	switch {
+	case x.stream != nil:
+		return x.endStream(kind)
+	case kind == message.BodyChunked:
 		x.out = http1.AppendTrailers(x.out, x.decoder.Trailers())
 	}
 	return x.flush()
@@ -138,7 +160,10 @@ func (x *exchange) take(kind message.BodyKind) *failure {
 
 // put writes a piece of body: into x.out if it fits there, else straight on.
 func (x *exchange) put(kind message.BodyKind, data []byte) *failure {
-	if kind == message.BodyChunked {
+	switch {
+	case x.stream != nil:
+		return x.putStream(data)
+	case kind == message.BodyChunked:
 		return x.putChunk(data)
 	}
 	if len(x.out) > 0 && len(x.out)+len(data) <= cap(x.out) {
@@ -228,13 +253,15 @@ func (x *exchange) cut(fail *failure, kind message.BodyKind) {
 	if fail.reason == reasonClientGone && x.attempt.outcome == upstream.Success {
 		x.attempt.outcome = upstream.Ignored
 	}
-	if len(x.out) > 0 && fail.reason != reasonClientGone {
+	if x.stream != nil {
+		x.stream.Reset(http2.InternalError)
+	} else if len(x.out) > 0 && fail.reason != reasonClientGone {
 		_ = x.flush()
 	}
 	x.keep, x.lingers = false, false
 	x.release()
 	x.lingers = false
-	if kind == message.BodyUntilClose {
+	if kind == message.BodyUntilClose && x.stream == nil {
 		x.conn.reset()
 	}
 }

@@ -16,7 +16,7 @@ import (
 // over, as a server may (RFC 9110 section 7.8). It reports false for a websocket
 // that the route does not allow.
 func (x *exchange) chooseProtocol() bool {
-	if x.req.Upgrade == nil || x.req.Minor == 0 {
+	if x.req.Upgrade == nil || x.oldClient() {
 		return true
 	}
 	for asked := range message.List(x.req.Upgrade) {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"io"
 	"os"
 	"sync/atomic"
 	"time"
@@ -31,7 +32,7 @@ type upload struct {
 
 // firstPieces adds what is there of a streaming body to x.out.
 func (x *exchange) firstPieces() *failure {
-	sock, b := x.conn.sock, &x.body
+	sock, b := x.source(), &x.body
 	for len(sock.Buffered()) > 0 && !b.decoder.Done() {
 		room := cap(x.out) - len(x.out) - chunkOverhead
 		if room <= 0 {
@@ -49,7 +50,7 @@ func (x *exchange) firstPieces() *failure {
 	}
 	if b.decoder.Done() {
 		b.ended = true
-		x.out = appendEnd(x.out, x.req.Body.Kind, &b.decoder)
+		x.out = x.appendEnd(x.out)
 	}
 	if x.overLimit() {
 		return tooLarge()
@@ -85,10 +86,9 @@ func (u *upload) run() {
 
 // step reads more of the body into u.out.
 func (u *upload) step() *failure {
-	sock, d := u.x.conn.sock, &u.x.body.decoder
+	sock, d := u.x.source(), &u.x.body.decoder
 	if len(sock.Buffered()) == 0 {
-		deadline := earlier(u.x.deadline, after(socket.Now(), u.x.site.listener.BodyIdleTimeout))
-		if err := sock.Fill(u.want(), deadline); err != nil {
+		if err := u.fill(sock); err != nil && (!errors.Is(err, io.EOF) || d.EOF() != nil) {
 			return bodyEnded(err)
 		}
 	}
@@ -105,10 +105,41 @@ func (u *upload) step() *failure {
 		sock.Consume(n)
 	}
 	if d.Done() {
-		u.out = appendEnd(u.out, u.x.req.Body.Kind, d)
+		u.out = u.x.appendEnd(u.out)
 		u.whole.Store(true)
 	}
 	return nil
+}
+
+// fill waits for more of the body. The wait on a stream cannot be interrupted, so
+// it looks now and then whether it is still wanted.
+func (u *upload) fill(from bodySource) error {
+	deadline := earlier(u.x.deadline, after(socket.Now(), u.x.site.listener.BodyIdleTimeout))
+	if u.x.stream == nil {
+		return from.Fill(u.want(), deadline)
+	}
+	for {
+		now := socket.Now()
+		err := from.Fill(u.want(), earlier(deadline, now+watch/5))
+		if !errors.Is(err, os.ErrDeadlineExceeded) || u.stop.Load() || deadline != 0 && now >= deadline {
+			return err
+		}
+	}
+}
+
+// bodySource is where the body of a request is read from: the connection, or the
+// stream.
+type bodySource interface {
+	Buffered() []byte
+	Consume(n int)
+	Fill(want int, deadline int64) error
+}
+
+func (x *exchange) source() bodySource {
+	if x.stream != nil {
+		return x.stream
+	}
+	return x.conn.sock
 }
 
 // want is how large a buffer the rest of the body deserves.
@@ -158,10 +189,12 @@ func (x *exchange) endUpload() bool {
 	x.upload = nil
 	if !u.whole.Load() || !waitFor(u.done, lastWrite) {
 		u.stop.Store(true)
-		x.conn.sock.Interrupt()
+		if x.stream == nil {
+			x.conn.sock.Interrupt()
+			defer x.conn.sock.Resume()
+		}
 		_ = u.up.Close()
 		<-u.done
-		x.conn.sock.Resume()
 	}
 	x.facts.BytesIn = u.bytes
 	x.body.ended = u.whole.Load()
@@ -233,10 +266,13 @@ func appendChunk(dst, data []byte) []byte {
 	return append(dst, '\r', '\n')
 }
 
-// appendEnd appends what ends a body of this kind.
-func appendEnd(dst []byte, kind message.BodyKind, d *http1.Decoder) []byte {
-	if kind != message.BodyChunked {
+// appendEnd appends what ends the body of the request.
+func (x *exchange) appendEnd(dst []byte) []byte {
+	switch {
+	case x.req.Body.Kind != message.BodyChunked:
 		return dst
+	case x.stream != nil:
+		return http1.AppendTrailers(dst, x.stream.Trailers())
 	}
-	return http1.AppendTrailers(dst, d.Trailers())
+	return http1.AppendTrailers(dst, x.body.decoder.Trailers())
 }

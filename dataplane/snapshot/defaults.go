@@ -9,39 +9,40 @@ import (
 
 // What a field that is left out means.
 const (
-	DefaultMaxHeaderBytes     = 64 << 10
-	DefaultMaxHeaders         = 128
-	DefaultMaxTargetBytes     = 8 << 10
-	DefaultHeaderTimeout      = 10 * time.Second
-	DefaultBodyIdleTimeout    = 60 * time.Second
-	DefaultIdleTimeout        = 180 * time.Second
-	DefaultDrainTimeout       = 30 * time.Second
-	DefaultPanicThreshold     = 50
-	DefaultProbePath          = "/"
-	DefaultProbeInterval      = 5 * time.Second
-	DefaultProbeTimeout       = 2 * time.Second
-	DefaultHealthyThreshold   = 1
-	DefaultUnhealthyThreshold = 2
-	DefaultOutlierFailures    = 5
-	DefaultEjectionTime       = 30 * time.Second
-	DefaultMaxEjectionPercent = 50
-	DefaultMaxConnections     = 1024
-	DefaultMaxPendingRequests = 1024
-	DefaultConnectTimeout     = 3 * time.Second
-	DefaultKeepAliveTimeout   = 60 * time.Second
-	DefaultFirstByteTimeout   = 30 * time.Second
-	DefaultForwardIdleTimeout = 300 * time.Second
-	DefaultRetryAttempts      = 1
-	DefaultRetryOn            = RetryConnectFailure | RetryResetBeforeResponse
-	DefaultRetryBackoff       = 25 * time.Millisecond
-	DefaultRetryBudgetPercent = 20
-	DefaultRedirectStatus     = 302
-	DefaultRespondStatus      = 200
-	DefaultContentType        = "text/plain; charset=utf-8"
-	DefaultUpgrade            = "websocket"
-	DefaultSampleRatio        = 0.01
-	DefaultAccessLog          = "-"
-	DefaultRecentRequests     = 10000
+	DefaultMaxHeaderBytes       = 64 << 10
+	DefaultMaxHeaders           = 128
+	DefaultMaxTargetBytes       = 8 << 10
+	DefaultMaxConcurrentStreams = 128
+	DefaultHeaderTimeout        = 10 * time.Second
+	DefaultBodyIdleTimeout      = 60 * time.Second
+	DefaultIdleTimeout          = 180 * time.Second
+	DefaultDrainTimeout         = 30 * time.Second
+	DefaultPanicThreshold       = 50
+	DefaultProbePath            = "/"
+	DefaultProbeInterval        = 5 * time.Second
+	DefaultProbeTimeout         = 2 * time.Second
+	DefaultHealthyThreshold     = 1
+	DefaultUnhealthyThreshold   = 2
+	DefaultOutlierFailures      = 5
+	DefaultEjectionTime         = 30 * time.Second
+	DefaultMaxEjectionPercent   = 50
+	DefaultMaxConnections       = 1024
+	DefaultMaxPendingRequests   = 1024
+	DefaultConnectTimeout       = 3 * time.Second
+	DefaultKeepAliveTimeout     = 60 * time.Second
+	DefaultFirstByteTimeout     = 30 * time.Second
+	DefaultForwardIdleTimeout   = 300 * time.Second
+	DefaultRetryAttempts        = 1
+	DefaultRetryOn              = RetryConnectFailure | RetryResetBeforeResponse
+	DefaultRetryBackoff         = 25 * time.Millisecond
+	DefaultRetryBudgetPercent   = 20
+	DefaultRedirectStatus       = 302
+	DefaultRespondStatus        = 200
+	DefaultContentType          = "text/plain; charset=utf-8"
+	DefaultUpgrade              = "websocket"
+	DefaultSampleRatio          = 0.01
+	DefaultAccessLog            = "-"
+	DefaultRecentRequests       = 10000
 )
 
 // number is an optional field as an int.

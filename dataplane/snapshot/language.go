@@ -25,6 +25,7 @@ var supported = []string{
 	"listeners.limits.maxHeaderBytes",
 	"listeners.limits.maxHeaders",
 	"listeners.limits.maxTargetBytes",
+	"listeners.limits.maxConcurrentStreams",
 	"listeners.timeouts.header",
 	"listeners.timeouts.bodyIdle",
 	"listeners.timeouts.idle",
@@ -136,7 +137,6 @@ var supported = []string{
 // is what tells a field that waits from one that was forgotten.
 var unsupported = []string{
 	"listeners.ipFilter.*",
-	"listeners.limits.maxConcurrentStreams",
 	"listeners.http3",
 	"certificates.acme.*",
 	"clusters.endpoints.priority",

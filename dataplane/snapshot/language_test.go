@@ -73,7 +73,7 @@ func TestReference(t *testing.T) {
 		got = append(got, v.Path)
 	}
 	want := []string{
-		"listeners[0].ipFilter", "listeners[0].limits.maxConcurrentStreams",
+		"listeners[0].ipFilter",
 		"listeners[1].http3", "certificates[1].acme",
 		"clusters[0].endpoints[2].priority", "clusters[0].loadBalancing.leastRequest", "clusters[0].sessionAffinity",
 		"clusters[0].slowStart", "clusters[0].circuitBreaker", "clusters[0].limits.adaptiveConcurrency",

@@ -9,24 +9,26 @@ import (
 func compileListener(in *configv1.Listener, f *faults) *Listener {
 	limits, timeouts := in.GetLimits(), in.GetTimeouts()
 	out := &Listener{
-		Name:            in.GetName(),
-		Trusted:         prefixes(in.GetTrustedProxies(), "trustedProxies", f),
-		MaxConnections:  int(limits.GetMaxConnections()),
-		MaxHeaderBytes:  DefaultMaxHeaderBytes,
-		MaxHeaders:      DefaultMaxHeaders,
-		MaxTargetBytes:  DefaultMaxTargetBytes,
-		HeaderTimeout:   duration(timeouts.GetHeader(), DefaultHeaderTimeout, "timeouts.header", f),
-		BodyIdleTimeout: duration(timeouts.GetBodyIdle(), DefaultBodyIdleTimeout, "timeouts.bodyIdle", f),
-		IdleTimeout:     duration(timeouts.GetIdle(), DefaultIdleTimeout, "timeouts.idle", f),
-		DrainTimeout:    duration(timeouts.GetDrain(), DefaultDrainTimeout, "timeouts.drain", f),
-		MergeSlashes:    true,
-		ProxyProtocol:   in.GetProxyProtocol() != nil,
-		TLS:             compileListenerTLS(in.GetTls()),
+		Name:                 in.GetName(),
+		Trusted:              prefixes(in.GetTrustedProxies(), "trustedProxies", f),
+		MaxConnections:       int(limits.GetMaxConnections()),
+		MaxHeaderBytes:       DefaultMaxHeaderBytes,
+		MaxHeaders:           DefaultMaxHeaders,
+		MaxTargetBytes:       DefaultMaxTargetBytes,
+		MaxConcurrentStreams: DefaultMaxConcurrentStreams,
+		HeaderTimeout:        duration(timeouts.GetHeader(), DefaultHeaderTimeout, "timeouts.header", f),
+		BodyIdleTimeout:      duration(timeouts.GetBodyIdle(), DefaultBodyIdleTimeout, "timeouts.bodyIdle", f),
+		IdleTimeout:          duration(timeouts.GetIdle(), DefaultIdleTimeout, "timeouts.idle", f),
+		DrainTimeout:         duration(timeouts.GetDrain(), DefaultDrainTimeout, "timeouts.drain", f),
+		MergeSlashes:         true,
+		ProxyProtocol:        in.GetProxyProtocol() != nil,
+		TLS:                  compileListenerTLS(in.GetTls()),
 	}
 	if limits != nil {
 		out.MaxHeaderBytes = number(limits.MaxHeaderBytes, DefaultMaxHeaderBytes)
 		out.MaxHeaders = number(limits.MaxHeaders, DefaultMaxHeaders)
 		out.MaxTargetBytes = number(limits.MaxTargetBytes, DefaultMaxTargetBytes)
+		out.MaxConcurrentStreams = number(limits.MaxConcurrentStreams, DefaultMaxConcurrentStreams)
 	}
 	if path := in.GetPath(); path != nil && path.MergeSlashes != nil {
 		out.MergeSlashes = *path.MergeSlashes

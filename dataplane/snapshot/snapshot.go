@@ -45,6 +45,8 @@ type Listener struct {
 	MaxHeaderBytes int
 	MaxHeaders     int
 	MaxTargetBytes int
+	// MaxConcurrentStreams is how many streams a client of HTTP/2 may have open.
+	MaxConcurrentStreams int
 
 	HeaderTimeout   time.Duration
 	BodyIdleTimeout time.Duration

@@ -77,7 +77,8 @@ type snapshotState struct {
 	active SnapshotRecord // the latest that was ACTIVE
 }
 
-// SnapshotState records a step of a snapshot in the same three places as Health.
+// SnapshotState records a step of a snapshot as an OpenTelemetry log record and in
+// a counter. In the program's log it is told by who decided it.
 // The context may carry the span of the push that caused it.
 func (r *Recorder) SnapshotState(ctx context.Context, e SnapshotRecord) {
 	e.At = orNow(e.At)
@@ -87,15 +88,13 @@ func (r *Recorder) SnapshotState(ctx context.Context, e SnapshotRecord) {
 		r.state.active = e
 	}
 	r.mu.Unlock()
-	level, severity := slog.LevelInfo, log.SeverityInfo
+	severity := log.SeverityInfo
 	if e.State == "REJECTED" || e.State == "DEGRADED" {
-		level, severity = slog.LevelWarn, log.SeverityWarn
+		severity = log.SeverityWarn
 	}
 	r.emitContext(ctx, "headgate.snapshot.state", e.At, severity, "snapshot "+e.Version+" is "+e.State,
 		keySnapshotVersion.String(e.Version), keySnapshotDigest.String(e.Digest),
 		keyGeneration.Int64(int64(e.Generation)), keyState.String(e.State), keyCause.String(e.Cause))
-	r.logger.Log(ctx, level, "snapshot", "version", e.Version, "digest", e.Digest, "state", e.State,
-		"generation", e.Generation, "cause", e.Cause)
 }
 
 func orNow(t time.Time) time.Time {

@@ -1,0 +1,259 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/headgate/headgate/dataplane/http2"
+	"github.com/headgate/headgate/dataplane/message"
+	"github.com/headgate/headgate/dataplane/socket"
+)
+
+// streamPool holds the exchanges of streams. Their heads are the streams' own,
+// so they must not mix with those of HTTP/1.
+var streamPool = sync.Pool{New: func() any { return newExchange() }}
+
+// serveHTTP2 serves the streams of a client that speaks HTTP/2, until the
+// connection ends. Each is an exchange of its own.
+func (c *Conn) serveHTTP2() {
+	site := c.generation().site(c.slot)
+	if site == nil {
+		return
+	}
+	l := site.listener
+	s := http2.NewServer(c.sock, http2.Options{
+		MaxConcurrentStreams: l.MaxConcurrentStreams,
+		MaxHeaderBytes:       l.MaxHeaderBytes,
+		MaxHeaders:           l.MaxHeaders,
+		MaxTargetBytes:       l.MaxTargetBytes,
+		HeaderTimeout:        l.HeaderTimeout,
+		IdleTimeout:          l.IdleTimeout,
+	}, c.serveStream)
+	c.http2.Store(s)
+	if c.drain.Load() {
+		s.Shutdown()
+	}
+	if err := s.Serve(); err != nil {
+		c.engine.logger.Debug("a connection of HTTP/2 ended", "listener", l.Name, "peer", c.peer, "error", err)
+	}
+}
+
+// serveStream runs one exchange. A fault of ours ends this stream and no other.
+func (c *Conn) serveStream(st *http2.Stream) {
+	x := streamPool.Get().(*exchange)
+	defer func() {
+		if fault := recover(); fault != nil {
+			c.engine.logger.Error("an exchange panicked", "fault", fault, "stack", string(debug.Stack()))
+			x.forsake()
+		}
+	}()
+	x.serveStream(c, st)
+	x.req, x.fields = message.Request{}, message.Fields{}
+	x.reset()
+	streamPool.Put(x)
+}
+
+func (x *exchange) serveStream(c *Conn, st *http2.Stream) {
+	x.conn, x.stream, x.gen, x.client = c, st, c.generation(), c.peer
+	x.site = x.gen.site(c.slot)
+	x.tried = x.triedSpace[:0]
+	x.out = socket.GetBuffer(0)[:0]
+	x.facts.Shard, x.facts.Started = c.shard, x.tick()
+	x.req = *st.Request()
+	x.req.HTTPS = c.secure // whatever :scheme claims
+	switch fault := st.Fault(); {
+	case x.site == nil:
+		x.refuse(503, reasonConfiguration, "this listener is not part of the configuration")
+	case fault != nil:
+		x.refuse(fault.Status, reasonRequest, fault.Reason)
+	default:
+		if x.takeStreamBody() {
+			x.run()
+		}
+	}
+	x.finish()
+}
+
+// finishStream lets go of what the exchange of a stream held.
+func (x *exchange) finishStream() {
+	socket.PutBuffer(x.out)
+	if x.head != nil {
+		socket.PutBuffer(x.head)
+	}
+}
+
+// takeStreamBody looks at what has come of the body. A small one that is all
+// there is kept, so that it can be sent again; another streams.
+func (x *exchange) takeStreamBody() bool {
+	b := &x.body
+	if x.req.Body.Kind == message.BodyNone {
+		b.whole = true
+		return true
+	}
+	b.decoder.Reset(message.Body{Kind: message.BodyUntilClose}, &x.site.limits)
+	if x.stream.Ended() && x.req.Body.Length <= socket.SmallBuffer {
+		for len(x.stream.Buffered()) <= socket.SmallBuffer {
+			err := x.stream.Fill(0, x.now)
+			if err == nil {
+				continue
+			}
+			if !errors.Is(err, io.EOF) || x.stream.Trailers().Len() > 0 {
+				break
+			}
+			b.whole, b.data = true, x.stream.Buffered()
+			x.facts.BytesIn = int64(len(b.data))
+			x.req.Body = message.Body{Kind: message.BodyLength, Length: x.facts.BytesIn}
+			return true
+		}
+	}
+	b.streams = true
+	return true
+}
+
+// writeStreamHead writes the head of the upstream's answer to the stream.
+func (x *exchange) writeStreamHead(body message.Body, end bool) *failure {
+	fields := x.resp.Fields.All()
+	names := nominates(&x.resp.Fields)
+	x.fields.Reset()
+	for i := range fields {
+		if f := &fields[i]; x.passes(f, body.Kind, names) {
+			x.fields.AddID(f.ID, f.Name, f.Value)
+		}
+	}
+	if body.Kind == message.BodyLength {
+		x.out = strconv.AppendInt(x.out[:0], body.Length, 10)
+		x.fields.AddID(message.ContentLength, contentLength, x.out)
+	}
+	x.addEdits(&x.route.response)
+	err := x.stream.WriteResponseHead(x.resp.Status, &x.fields, end, x.idleDeadline())
+	x.out = x.out[:0]
+	return streamFailure(err)
+}
+
+var contentLength = []byte("content-length")
+
+func (x *exchange) addEdits(e *edits) {
+	for i := range e.fields {
+		x.fields.AddID(e.fields[i].ID, e.fields[i].Name, e.fields[i].Value)
+	}
+}
+
+// putStream writes a piece of body. The last one ends the stream, unless
+// trailers follow.
+func (x *exchange) putStream(data []byte) *failure {
+	x.ended = x.decoder.Done() && x.trailers().Len() == 0
+	_, err := x.stream.WriteData(data, x.ended, x.idleDeadline())
+	return streamFailure(err)
+}
+
+// endStream ends the answer, with trailers if there are any.
+func (x *exchange) endStream(kind message.BodyKind) *failure {
+	if x.ended || kind == message.BodyNone || kind == message.BodyLength && x.relayed == 0 {
+		return nil
+	}
+	return streamFailure(x.stream.WriteTrailers(x.trailers(), x.idleDeadline()))
+}
+
+// trailers are those of the answer.
+func (x *exchange) trailers() *message.Fields { return x.decoder.Trailers() }
+
+// streamFailure is the failure of a client's stream that takes no more, or nil.
+func streamFailure(err error) *failure {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &failure{reason: reasonClientGone, detail: "the client did not take the answer in time", final: true}
+	}
+	return clientGone()
+}
+
+// sayStream sends an answer of our own on a stream. A client of gRPC is told in
+// its own words.
+func (x *exchange) sayStream(a *answer) {
+	x.fields.Reset()
+	status := a.status
+	if x.speaksGRPC() && a.reason != "" {
+		status = 200
+		x.addGRPCStatus(a)
+	} else {
+		x.addAnswer(a)
+	}
+	if x.route != nil {
+		x.addEdits(&x.route.response)
+	}
+	deadline := x.now + int64(answerTime)
+	body := len(a.body) > 0 && x.req.Method != message.MethodHead
+	err := x.stream.WriteResponseHead(status, &x.fields, !body, deadline)
+	if err == nil && body {
+		x.relayed = int64(len(a.body))
+		_, _ = x.stream.WriteData(a.body, true, deadline)
+	}
+	x.tick()
+}
+
+// addAnswer adds the fields of an answer of our own.
+func (x *exchange) addAnswer(a *answer) {
+	x.add("date", httpDate())
+	if len(a.location) > 0 {
+		x.add("location", a.location)
+	}
+	if a.contentType != "" && len(a.body) > 0 && !x.ownsContentType() {
+		x.add("content-type", []byte(a.contentType))
+	}
+	if a.status == 405 && a.reason != "" {
+		x.add("allow", []byte(allowed))
+	}
+	if a.reason != "" {
+		x.add("proxy-status", x.appendProxyStatusValue(nil, a))
+	}
+	if noLength(a.status) || a.status == 304 {
+		a.body = nil
+		return
+	}
+	x.add("content-length", strconv.AppendInt(nil, int64(len(a.body)), 10))
+}
+
+func (x *exchange) add(name string, value []byte) { x.fields.Add([]byte(name), value) }
+
+// speaksGRPC reports whether the request is a call of gRPC.
+func (x *exchange) speaksGRPC() bool {
+	return strings.HasPrefix(string(x.req.Fields.Get(message.ContentType)), "application/grpc")
+}
+
+// addGRPCStatus adds the fields of a response that has only a status
+// (gRPC over HTTP/2, Trailers-Only).
+func (x *exchange) addGRPCStatus(a *answer) {
+	x.add("content-type", []byte("application/grpc"))
+	x.add("grpc-status", strconv.AppendInt(nil, int64(grpcStatus(a.status)), 10))
+	x.add("grpc-message", []byte(a.detail))
+	x.add("proxy-status", x.appendProxyStatusValue(nil, a))
+	a.body = nil
+}
+
+// grpcStatus is the code of gRPC for an HTTP status, after gRPC's own mapping of
+// statuses (doc/http-grpc-status-mapping.md).
+func grpcStatus(status int) int {
+	switch status {
+	case 400, 431:
+		return 13 // INTERNAL
+	case 401:
+		return 16 // UNAUTHENTICATED
+	case 403:
+		return 7 // PERMISSION_DENIED
+	case 404:
+		return 12 // UNIMPLEMENTED
+	case 413:
+		return 8 // RESOURCE_EXHAUSTED
+	case 429, 502, 503:
+		return 14 // UNAVAILABLE
+	case 408, 504:
+		return 4 // DEADLINE_EXCEEDED
+	}
+	return 2 // UNKNOWN
+}
