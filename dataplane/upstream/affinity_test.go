@@ -91,6 +91,10 @@ func TestTokens(t *testing.T) {
 	if e, _ := c.Choose(&Pick{Sticky: 12345, HasSticky: true}); e == nil {
 		t.Error("nobody for an unknown token")
 	}
+}
+
+func TestTokensDoNotAllocate(t *testing.T) {
+	c := only(t, Options{}, sticky(cluster("c", "10.0.0.1:80")))
 	allocs := testing.AllocsPerRun(100, func() {
 		var room [16]byte
 		ParseToken(c.endpoints[0].AppendToken(room[:0]))

@@ -116,13 +116,23 @@ func (l *level) draw() *Endpoint { return l.endpoints[l.alias.Draw(rand.Uint64()
 
 // load is the attempts in flight at a place, for its weight.
 func (l *level) load(place int) float64 {
-	return float64(l.endpoints[place].InFlight()) / float64(l.weights[place])
+	return float64(l.endpoints[place].InFlight()) * l.burden(place)
+}
+
+func (l *level) burden(place int) float64 {
+	if l.burdens == nil {
+		return 1 / float64(l.weights[place])
+	}
+	return l.burdens[place]
 }
 
 // drawOther draws a place that is not the given one, if luck is not against it.
-func (l *level) drawOther(than int) int {
+// The product of random bits with a large odd number has upper bits of its own,
+// and costs less than asking for others.
+func (l *level) drawOther(than int, random *uint64) int {
 	for range 4 {
-		if place := l.alias.Draw(rand.Uint64()); place != than {
+		*random *= 0x9e3779b97f4a7c15
+		if place := l.alias.Draw(*random); place != than {
 			return place
 		}
 	}
@@ -131,10 +141,11 @@ func (l *level) drawOther(than int) int {
 
 // leastOf is the endpoint with the least load of some that are drawn.
 func (l *level) leastOf(choices int) *Endpoint {
-	best := l.alias.Draw(rand.Uint64())
+	random := rand.Uint64()
+	best := l.alias.Draw(random)
 	load := l.load(best)
 	for range choices - 1 {
-		other := l.drawOther(best)
+		other := l.drawOther(best, &random)
 		if n := l.load(other); n < load {
 			best, load = other, n
 		}
@@ -148,8 +159,9 @@ func (l *level) cheaper(p *Pick) *Endpoint {
 	if now == 0 {
 		now = socket.Now()
 	}
-	one := l.alias.Draw(rand.Uint64())
-	other := l.drawOther(one)
+	random := rand.Uint64()
+	one := l.alias.Draw(random)
+	other := l.drawOther(one, &random)
 	if l.cost(other, now) < l.cost(one, now) {
 		one = other
 	}
@@ -158,7 +170,7 @@ func (l *level) cheaper(p *Pick) *Endpoint {
 
 func (l *level) cost(place int, now int64) float64 {
 	e := l.endpoints[place]
-	return e.averageLatency().Cost(now, e.InFlight(), float64(l.weights[place])/l.mean)
+	return e.averageLatency().Cost(now, e.InFlight(), l.burdens[place])
 }
 
 // another is for a request whose first choice will not do: one not tried, in

@@ -27,8 +27,9 @@ const (
 	gateFree = iota // the circuit is closed
 	gateTry         // it is half-open and has room for a trial
 	gateShut        // nothing gets through
-	gateBits = 2
 )
+
+const gateBits = 2
 
 func gateOf(epoch uint32, kind uint64) uint64 { return uint64(epoch)<<gateBits | kind }
 

@@ -49,7 +49,8 @@ type Endpoint struct {
 	secure  *certificate.Client // TLS; nil: clear text
 	group   *group
 	pool    *pool.Pool
-	token   uint64 // that clients know it by; 0 before a view has affinity
+	streams streams // connections that speak HTTP/2
+	token   uint64  // that clients know it by; 0 before a view has affinity
 
 	_        [64]byte // what requests write shares no cache line with what they read
 	begun    atomic.Uint64
@@ -91,6 +92,7 @@ func newEndpoint(g *group, address string, secure *certificate.Client) *Endpoint
 		secure:  secure,
 		group:   g,
 		pool:    g.connections.NewPool(g.registry.options.Shards),
+		streams: streams{shards: make([]streamShard, g.registry.options.Shards)},
 		since:   socket.Now(),
 	}
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {

@@ -186,6 +186,7 @@ func (g *group) retire(e *Endpoint) {
 	e.check, e.next = nil, 0
 	g.warmed(e)
 	e.pool.Close()
+	e.streams.shutdown()
 }
 
 // warmed tells those who wait for an endpoint's first probe. The caller holds mu.

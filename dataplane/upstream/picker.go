@@ -33,7 +33,8 @@ type level struct {
 	least    *balance.Least  // LeastRequest of all
 	maglev   *balance.Maglev // ConsistentHash
 	members  []balance.Member
-	mean     float64 // weight of those that have one
+	burdens  []float64 // what a request in flight counts for, by place; 1 at the mean weight
+	served   int       // how many have a weight
 }
 
 // build replaces the picker. The caller holds group.mu.
@@ -59,12 +60,12 @@ func (c *Cluster) build() {
 	c.picker.Store(p)
 }
 
-func (p *picker) add(l level, below int) {
-	if l.mean == 0 {
+func (k *picker) add(l level, below int) {
+	if l.served == 0 {
 		return
 	}
 	l.below = uint64(below)
-	p.levels = append(p.levels, l)
+	k.levels = append(k.levels, l)
 }
 
 // census counts, by rank, the endpoints that have a weight, and those of them
@@ -161,16 +162,21 @@ func (c *Cluster) level(presence []int, place, rank int) level {
 		position: &c.group.positions[place%len(c.group.positions)],
 	}
 	l.weights = c.present(presence, rank)
-	total, n := 0, 0
+	total := 0
 	for _, w := range l.weights {
 		if w > 0 {
-			total, n = total+w, n+1
+			total, l.served = total+w, l.served+1
 		}
 	}
-	if n == 0 {
+	if l.served == 0 {
 		return l
 	}
-	l.mean = float64(total) / float64(n)
+	if l.policy == snapshot.PeakEWMA || l.policy == snapshot.LeastRequest {
+		l.burdens = make([]float64, len(l.weights))
+		for i, w := range l.weights {
+			l.burdens[i] = float64(total) / float64(l.served) / float64(max(w, 1))
+		}
+	}
 	c.fill(&l, presence, rank)
 	return l
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dataplane/snapshot"
+	"github.com/headgate/headgate/dataplane/socket"
 )
 
 // policies are all ways to balance.
@@ -256,14 +257,21 @@ func BenchmarkChoose(b *testing.B) {
 			config.Endpoints = append(config.Endpoints, snapshot.Endpoint{Address: fmt.Sprintf("s%d:1", i), Weight: 1 + i%3})
 		}
 		c := only(b, Options{}, config)
+		for i, e := range c.endpoints {
+			for range i % 3 {
+				e.End(e.Begin(), Success, int64(i)*1000)
+				e.Begin()
+			}
+		}
+		now := socket.Now() + int64(time.Second)
 		b.Run(name+" of 1000", func(b *testing.B) {
 			for i := uint64(1); b.Loop(); i++ {
-				c.Choose(&Pick{Hash: i * 0x9e3779b97f4a7c15, HasHash: true, Now: 1})
+				c.Choose(&Pick{Hash: i * 0x9e3779b97f4a7c15, HasHash: true, Now: now})
 			}
 		})
 		b.Run(name+" of 1000, whole attempt", func(b *testing.B) {
 			for i := uint64(1); b.Loop(); i++ {
-				e, t, _ := c.Start(&Pick{Hash: i * 0x9e3779b97f4a7c15, HasHash: true, Now: 1})
+				e, t, _ := c.Start(&Pick{Hash: i * 0x9e3779b97f4a7c15, HasHash: true, Now: now})
 				e.End(t, Success, 1000)
 			}
 		})

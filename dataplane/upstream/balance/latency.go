@@ -41,7 +41,20 @@ func (l Latency) left(now int64) float64 {
 	if ticks <= 0 {
 		return 1
 	}
-	return math.Exp(float64(ticks) * -(1 << tickBits) / decay)
+	return exp2(float64(ticks) * (-(1 << tickBits) / decay * math.Log2E))
+}
+
+// exp2 is 2 to the power of x, not above 0, within 0.02%, in a fraction of the
+// time of math.Exp2: a cubic between powers of two, which it meets exactly, so
+// that it grows everywhere.
+func exp2(x float64) float64 {
+	n := math.Floor(x)
+	if n < -1000 {
+		return 0
+	}
+	f := x - n
+	part := 1 + f*(0.69606564+f*(0.22449433+f*0.07944003))
+	return part * math.Float64frombits(uint64(int64(n)+1023)<<52)
 }
 
 // At is the average, in nanoseconds, if nothing has been seen since.
@@ -67,10 +80,10 @@ func (l Latency) Failed(now, latency int64) Latency {
 }
 
 // Cost is how long one more request is expected to take, in nanoseconds: the
-// average for each request in flight, which counts for less the greater the
-// weight is (1 for the mean weight).
-func (l Latency) Cost(now, inFlight int64, weight float64) float64 {
-	waiting := float64(max(inFlight, 0)) / weight
+// average once, and again for each request in flight. burden is what one of
+// those counts for: 1 at the mean weight, a half at twice as much.
+func (l Latency) Cost(now, inFlight int64, burden float64) float64 {
+	waiting := float64(max(inFlight, 0)) * burden
 	if l == 0 {
 		return waiting * unseen
 	}

@@ -2,6 +2,7 @@ package balance
 
 import (
 	"bufio"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -48,7 +49,7 @@ func (l *Latency) do(words []string) string {
 		if len(words) > 3 {
 			weight, _ = strconv.ParseFloat(words[3], 64)
 		}
-		return shown(l.Cost(at, inFlight, weight))
+		return shown(l.Cost(at, inFlight, 1/weight))
 	case "ok":
 		took, _ := time.ParseDuration(words[2])
 		*l = l.Succeeded(at, int64(took))
@@ -65,6 +66,20 @@ func shown(ns float64) string {
 		return d.Round(10 * time.Millisecond).String()
 	}
 	return d.Round(time.Millisecond).String()
+}
+
+func TestExp2(t *testing.T) {
+	last := 0.0
+	for x := -60.0; x <= 0; x += 1. / 1024 {
+		got, want := exp2(x), math.Exp2(x)
+		if math.Abs(got-want) > 0.0002*want || got <= last {
+			t.Fatalf("2^%v is %v, want %v (before it %v)", x, got, want, last)
+		}
+		last = got
+	}
+	if exp2(0) != 1 || exp2(-1) != 0.5 || exp2(-1e9) != 0 {
+		t.Error("powers of two are not exact")
+	}
 }
 
 // The average lies between what was seen and nothing, falls while nothing is

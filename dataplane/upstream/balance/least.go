@@ -3,6 +3,7 @@ package balance
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"sync/atomic"
 )
 
@@ -146,8 +147,8 @@ func (t *Least) Choose(share uint64) int {
 	// The place among the weights of all that have the least key.
 	place, _ := bits.Mul64(share, best&math.MaxUint32)
 	at := 0
-	for level := len(t.levels) - 1; level >= 0; level-- {
-		line := &t.levels[level][at]
+	for _, lines := range slices.Backward(t.levels) {
+		line := &lines[at]
 		child, before := line.pick(best>>32, place)
 		if child == fanOut {
 			child, before = line.any(), place

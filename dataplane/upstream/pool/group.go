@@ -203,3 +203,6 @@ func closeAll(evicted []*Conn) {
 		c.close()
 	}
 }
+
+// KeepAlive is how long a connection of the pool may be idle.
+func (p *Pool) KeepAlive() time.Duration { return time.Duration(p.group.keepAlive.Load()) }

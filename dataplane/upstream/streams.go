@@ -1,0 +1,122 @@
+package upstream
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/headgate/headgate/dataplane/http2"
+	"github.com/headgate/headgate/dataplane/upstream/pool"
+)
+
+// streams are the connections of an endpoint that speak HTTP/2. Each core has its
+// own, so that cores do not meet; many requests share one.
+type streams struct {
+	shards []streamShard
+}
+
+type streamShard struct {
+	mu sync.Mutex
+	// guarded by mu
+	clients []*http2.Client
+	dialing chan struct{} // closed when the connection that is being opened is there, or is not
+	err     error         // of the last that could not be opened
+	retired bool
+	_       [16]byte
+}
+
+// Stream is a stream to the endpoint over HTTP/2, on a connection that is there
+// or on a new one. reused says that the connection has carried others. The errors
+// are those of Dial.
+func (e *Endpoint) Stream(shard int, deadline int64) (s *http2.Stream, reused bool, err error) {
+	shards := e.streams.shards
+	p := &shards[shard%len(shards)]
+	for {
+		s, wait := p.take()
+		if s != nil {
+			return s, true, nil
+		}
+		if wait == nil {
+			return e.openStream(p, deadline)
+		}
+		<-wait
+		if err := p.failure(); err != nil {
+			return nil, false, err
+		}
+	}
+}
+
+// take makes a stream on a connection that has room. Without one, wait is what
+// to wait for; nil: the caller is the one that opens a connection.
+func (p *streamShard) take() (s *http2.Stream, wait chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.clients {
+		if s, err := c.NewStream(); err == nil {
+			return s, nil
+		}
+	}
+	if p.dialing != nil {
+		return nil, p.dialing
+	}
+	p.dialing = make(chan struct{})
+	return nil, nil
+}
+
+// failure is why the connection that was waited for is not there, or nil.
+func (p *streamShard) failure() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+// openStream opens a connection for the shard, and a stream on it.
+func (e *Endpoint) openStream(p *streamShard, deadline int64) (*http2.Stream, bool, error) {
+	conn, err := e.Dial(deadline)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.dialing)
+	p.dialing, p.err = nil, err
+	if err != nil {
+		return nil, false, err
+	}
+	c := http2.NewClient(conn.Conn, http2.Options{IdleTimeout: e.pool.KeepAlive(), PingAfter: pingAfter})
+	c.Start()
+	go p.follow(c, conn)
+	s, err := c.NewStream()
+	if err != nil {
+		return nil, false, &ConnectError{Address: e.address, Err: err}
+	}
+	p.clients = append(p.clients, c)
+	if p.retired {
+		c.Shutdown()
+	}
+	return s, false, nil
+}
+
+// pingAfter is the silence after which an upstream is asked whether it is still
+// there while requests wait for it.
+const pingAfter = 15 * time.Second
+
+// follow forgets a connection when it has ended. Until then it counts among those
+// of the cluster.
+func (p *streamShard) follow(c *http2.Client, conn *pool.Conn) {
+	<-c.Done()
+	conn.Discard()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clients = slices.DeleteFunc(p.clients, func(other *http2.Client) bool { return other == c })
+}
+
+// shutdown lets the streams that are open be the last.
+func (t *streams) shutdown() {
+	for i := range t.shards {
+		p := &t.shards[i]
+		p.mu.Lock()
+		p.retired = true
+		for _, c := range p.clients {
+			c.Shutdown()
+		}
+		p.mu.Unlock()
+	}
+}
