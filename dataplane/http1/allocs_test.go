@@ -3,6 +3,7 @@ package http1
 import (
 	"testing"
 
+	"github.com/headgate/headgate/dataplane/http1/testdata/corpus"
 	"github.com/headgate/headgate/dataplane/message"
 )
 
@@ -19,11 +20,11 @@ func TestParsingAllocatesNothing(t *testing.T) {
 	var req message.Request
 	for name, head := range map[string]string{
 		"browser": browserHead, "curl": curlHead,
-		"absolute":  getTarget("https://x/a?b"),
-		"upgrade":   getField("Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nTE: gzip, trailers\r\n"),
-		"upload":    post("Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n"),
+		"absolute":  corpus.GetTarget("https://x/a?b"),
+		"upgrade":   corpus.GetField("Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nTE: gzip, trailers\r\n"),
+		"upload":    corpus.Post("Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n"),
 		"connect":   "CONNECT [::1]:443 HTTP/1.1\r\nHost: [::1]:443\r\n\r\n",
-		"nominated": getField("Connection: x-a\r\nX-A: b\r\n"),
+		"nominated": corpus.GetField("Connection: x-a\r\nX-A: b\r\n"),
 	} {
 		buf := []byte(head)
 		wantNoAllocs(t, name, func() {
@@ -44,7 +45,7 @@ func TestParsingAllocatesNothing(t *testing.T) {
 
 func TestParsingResponsesAllocatesNothing(t *testing.T) {
 	var resp message.Response
-	for _, head := range []string{nginxHead, ok200("Content-Length: 5, 5\r\n"), ok200("Transfer-Encoding: chunked\r\n"), ok200("")} {
+	for _, head := range []string{nginxHead, corpus.OK("Content-Length: 5, 5\r\n"), corpus.OK("Transfer-Encoding: chunked\r\n"), corpus.OK("")} {
 		buf := []byte(head)
 		wantNoAllocs(t, head, func() {
 			if n, err := ParseResponse(buf, &resp, nil, message.MethodGet); n != len(buf) || err != nil {

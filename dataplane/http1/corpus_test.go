@@ -6,21 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headgate/headgate/dataplane/http1/testdata/corpus"
 	"github.com/headgate/headgate/dataplane/message"
 )
-
-// exampleCase is bytes from a peer and what is to be made of them: a summary of
-// the head or body, or a status and a reason.
-type exampleCase struct {
-	in   string
-	want string
-}
-
-// exampleClass is the cases of one rule.
-type exampleClass struct {
-	rule  string // what it is about, and the section that says so
-	cases []exampleCase
-}
 
 // Pieces of heads that most cases share.
 const (
@@ -32,15 +20,15 @@ const (
 
 // eachCase runs a test for every case, and for what it says when the bytes come
 // in two or more pieces.
-func eachCase(t *testing.T, classes []exampleClass, run func(t *testing.T, c exampleCase)) {
+func eachCase(t *testing.T, classes []corpus.Class, run func(t *testing.T, c corpus.Case)) {
 	seen := map[string]bool{}
 	for _, class := range classes {
-		t.Run(class.rule, func(t *testing.T) {
-			for _, c := range class.cases {
-				if seen[c.in] {
-					t.Errorf("%q is there twice", c.in)
+		t.Run(class.Rule, func(t *testing.T) {
+			for _, c := range class.Cases {
+				if seen[c.In] {
+					t.Errorf("%q is there twice", c.In)
 				}
-				seen[c.in] = true
+				seen[c.In] = true
 				run(t, c)
 			}
 		})
@@ -141,45 +129,41 @@ func responseVerdict(t *testing.T, in []byte, method message.Method) string {
 // TestRequests holds what the corpus says, for the bytes at once and for every
 // way to cut them off.
 func TestRequests(t *testing.T) {
-	eachCase(t, requestCorpus(), func(t *testing.T, c exampleCase) {
-		if got := requestVerdict(t, []byte(c.in), nil); got != c.want {
-			t.Errorf("%q\n got %s\nwant %s", c.in, got, c.want)
+	eachCase(t, corpus.Requests(), func(t *testing.T, c corpus.Case) {
+		if got := requestVerdict(t, []byte(c.In), nil); got != c.Want {
+			t.Errorf("%q\n got %s\nwant %s", c.In, got, c.Want)
 		}
-		got := inPieces(c.in, func(buf []byte) string { return requestVerdict(t, buf, nil) })
-		if got != c.want {
-			t.Errorf("%q in pieces\n got %s\nwant %s", c.in, got, c.want)
+		got := inPieces(c.In, func(buf []byte) string { return requestVerdict(t, buf, nil) })
+		if got != c.Want {
+			t.Errorf("%q in pieces\n got %s\nwant %s", c.In, got, c.Want)
 		}
 	})
 }
 
-func requestCorpus() []exampleClass {
-	return append(append(append(lineCorpus, targetCorpus...), fieldCorpus...), framingCorpus...)
-}
-
 func TestResponses(t *testing.T) {
-	eachCase(t, responseCorpus, func(t *testing.T, c exampleCase) {
-		method, in := message.MethodGet, c.in
-		if name, rest, ok := strings.Cut(c.in, "|"); ok {
+	eachCase(t, corpus.Responses, func(t *testing.T, c corpus.Case) {
+		method, in := message.MethodGet, c.In
+		if name, rest, ok := strings.Cut(c.In, "|"); ok {
 			method, in = message.ParseMethod([]byte(name)), rest
 		}
-		if got := responseVerdict(t, []byte(in), method); got != c.want {
-			t.Errorf("%q\n got %s\nwant %s", c.in, got, c.want)
+		if got := responseVerdict(t, []byte(in), method); got != c.Want {
+			t.Errorf("%q\n got %s\nwant %s", c.In, got, c.Want)
 		}
 		got := inPieces(in, func(buf []byte) string { return responseVerdict(t, buf, method) })
-		if got != c.want {
-			t.Errorf("%q in pieces\n got %s\nwant %s", c.in, got, c.want)
+		if got != c.Want {
+			t.Errorf("%q in pieces\n got %s\nwant %s", c.In, got, c.Want)
 		}
 	})
 }
 
 func TestCorpusIsLarge(t *testing.T) {
 	n := 0
-	for _, corpus := range [][]exampleClass{requestCorpus(), responseCorpus, chunkedCorpus} {
-		for _, class := range corpus {
-			n += len(class.cases)
+	for _, part := range [][]corpus.Class{corpus.Requests(), corpus.Responses, corpus.Chunked} {
+		for _, class := range part {
+			n += len(class.Cases)
 		}
 	}
-	if n < 150 {
+	if n < 300 {
 		t.Errorf("%d cases", n)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headgate/headgate/dataplane/http1/testdata/corpus"
 	"github.com/headgate/headgate/dataplane/message"
 )
 
@@ -34,10 +35,10 @@ var stricterChunks = []string{
 // same data, trailers and end; and that it does not matter in which pieces it
 // comes.
 func FuzzChunked(f *testing.F) {
-	for _, class := range chunkedCorpus {
-		for _, c := range class.cases {
-			if len(c.in) < 1000 {
-				f.Add([]byte(c.in), uint8(len(c.in)))
+	for _, class := range corpus.Chunked {
+		for _, c := range class.Cases {
+			if len(c.In) < 1000 {
+				f.Add([]byte(c.In), uint8(len(c.In)))
 			}
 		}
 	}

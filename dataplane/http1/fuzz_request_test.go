@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headgate/headgate/dataplane/http1/testdata/corpus"
 	"github.com/headgate/headgate/dataplane/message"
 )
 
@@ -91,11 +92,11 @@ func checkRefusal(t *testing.T, in []byte, parse func(in []byte) (int, error)) {
 	}
 }
 
-func seedHeads(f *testing.F, classes []exampleClass) {
+func seedHeads(f *testing.F, classes []corpus.Class) {
 	for _, class := range classes {
-		for _, c := range class.cases {
-			if len(c.in) < 1000 {
-				f.Add([]byte(c.in))
+		for _, c := range class.Cases {
+			if len(c.In) < 1000 {
+				f.Add([]byte(c.In))
 			}
 		}
 	}
@@ -106,7 +107,7 @@ func seedHeads(f *testing.F, classes []exampleClass) {
 // FuzzRequestHead holds that net/http takes each request that we take, and sees
 // the same in it.
 func FuzzRequestHead(f *testing.F) {
-	seedHeads(f, requestCorpus())
+	seedHeads(f, corpus.Requests())
 	f.Fuzz(checkRequest)
 }
 

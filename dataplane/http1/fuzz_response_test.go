@@ -7,17 +7,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headgate/headgate/dataplane/http1/testdata/corpus"
 	"github.com/headgate/headgate/dataplane/message"
 )
 
 // FuzzResponseHead holds that net/http takes each response that we take, and
 // sees the same in it.
 func FuzzResponseHead(f *testing.F) {
-	for _, class := range responseCorpus {
-		for _, c := range class.cases {
-			name, in, ok := strings.Cut(c.in, "|")
+	for _, class := range corpus.Responses {
+		for _, c := range class.Cases {
+			name, in, ok := strings.Cut(c.In, "|")
 			if !ok {
-				name, in = "GET", c.in
+				name, in = "GET", c.In
 			}
 			f.Add([]byte(in), name == "HEAD")
 		}

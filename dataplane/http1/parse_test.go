@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headgate/headgate/dataplane/http1/testdata/corpus"
 	"github.com/headgate/headgate/dataplane/message"
 )
 
@@ -94,7 +95,7 @@ func TestLimits(t *testing.T) {
 		{"fields as many as allowed", Limits{Fields: 1}, head, okGet},
 		{"one field more", Limits{Fields: 1}, start + hostH + "X: y\r\n\r\n", "431 too many field lines"},
 		{"target as long as allowed", Limits{TargetBytes: 1}, head, okGet},
-		{"target one byte longer", Limits{TargetBytes: 1}, getTarget("/a"), "414 request target too long"},
+		{"target one byte longer", Limits{TargetBytes: 1}, corpus.GetTarget("/a"), "414 request target too long"},
 		{"fault before the end of what is allowed", Limits{HeadBytes: 60}, start + "X y: z\r\n" + hostH + strings.Repeat("a", 60), "400 white space after a field name"},
 		{"empty lines count", Limits{HeadBytes: len(head)}, "\r\n" + head, "431 request head too large"},
 	} {
@@ -111,8 +112,8 @@ func TestLimits(t *testing.T) {
 // Equal lengths go on as one number in one line.
 func TestResponseLengthsCollapse(t *testing.T) {
 	for _, in := range []string{
-		ok200("A: b\r\nContent-Length: 5\r\nC: d\r\ncontent-length: 5\r\n"),
-		ok200("A: b\r\nContent-Length: 5 , 5\r\nC: d\r\n"),
+		corpus.OK("A: b\r\nContent-Length: 5\r\nC: d\r\ncontent-length: 5\r\n"),
+		corpus.OK("A: b\r\nContent-Length: 5 , 5\r\nC: d\r\n"),
 	} {
 		var resp message.Response
 		if _, err := ParseResponse([]byte(in), &resp, nil, message.MethodGet); err != nil {
@@ -144,7 +145,7 @@ func TestBodilessResponseLosesFraming(t *testing.T) {
 // A client cannot name away what we set, whatever it names besides.
 func TestConnectionNames(t *testing.T) {
 	var req message.Request
-	in := getField("Connection: X-Forwarded-For, Host, traceparent , X-Hop\r\nConnection: content-length,Cookie\r\n" +
+	in := corpus.GetField("Connection: X-Forwarded-For, Host, traceparent , X-Hop\r\nConnection: content-length,Cookie\r\n" +
 		"X-Hop: a\r\nX-Stay: b\r\n")
 	if _, err := ParseRequest([]byte(in), &req, nil); err != nil {
 		t.Fatal(err)

@@ -1,16 +1,11 @@
-package http1
+package corpus
 
-import (
-	"errors"
-	"fmt"
-	"strings"
-	"testing"
+import "strings"
 
-	"github.com/headgate/headgate/dataplane/message"
-)
-
-var chunkedCorpus = []exampleClass{
-	{"chunks (RFC 9112 section 7.1)", []exampleCase{
+// Chunked are bodies in the chunked coding. Want is the data, the trailers that
+// are kept, and how many bytes lie behind the end.
+var Chunked = []Class{
+	{"chunks (RFC 9112 section 7.1)", []Case{
 		{"0\r\n\r\n", `""`},
 		{"5\r\nhello\r\n0\r\n\r\n", `"hello"`},
 		{"5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n", `"hello world"`},
@@ -43,7 +38,7 @@ var chunkedCorpus = []exampleClass{
 		{"10000000000000005\r\nhello\r\n", "400 chunk size too large"},
 		{"00000000000000005\r\nhello\r\n", "400 chunk size too large"},
 	}},
-	{"extensions (RFC 9112 section 7.1.1)", []exampleCase{
+	{"extensions (RFC 9112 section 7.1.1)", []Case{
 		{"5;a\r\nhello\r\n0\r\n\r\n", `"hello"`},
 		{"5;a=b;c=\"d \\\" ;\t\";e\r\nhello\r\n0;x=y\r\n\r\n", `"hello"`},
 		{"5;a=\"\"\r\nhello\r\n0\r\n\r\n", `"hello"`},
@@ -62,7 +57,7 @@ var chunkedCorpus = []exampleClass{
 		{"5;" + strings.Repeat("a", 9000) + "\r\nhello\r\n0\r\n\r\n", "400 too many bytes of chunk extensions"},
 		{strings.Repeat("1;"+strings.Repeat("a", 100)+"\r\nx\r\n", 90), "400 too many bytes of chunk extensions"},
 	}},
-	{"trailers (RFC 9112 section 7.1.2)", []exampleCase{
+	{"trailers (RFC 9112 section 7.1.2)", []Case{
 		{"0\r\nGrpc-Status: 0\r\n\r\n", `"" Grpc-Status="0"`},
 		{"1\r\nx\r\n0\r\nA: b\r\nC:\td \r\n\r\n", `"x" A="b" C="d"`},
 		{"0\r\nContent-Digest: x\r\nETag: y\r\n\r\n", `"" Content-Digest="x" ETag="y"`},
@@ -89,72 +84,4 @@ var chunkedCorpus = []exampleClass{
 		{"0\r\n" + strings.Repeat("A: b\r\n", 129) + "\r\n", "431 too many trailer fields"},
 		{"0\r\nA: " + strings.Repeat("b", 65536) + "\r\n\r\n", "431 trailer section too large"},
 	}},
-}
-
-// decode feeds in to a decoder in pieces of the size that step gives, and
-// describes what came out.
-func decode(t *testing.T, body message.Body, in string, step func(left int) int) string {
-	t.Helper()
-	var d Decoder
-	d.Reset(body, nil)
-	var data strings.Builder
-	rest := []byte(in)
-	for !d.Done() {
-		if len(rest) == 0 {
-			return "incomplete"
-		}
-		piece, n, err := d.Next(rest[:step(len(rest))])
-		data.Write(piece)
-		if err != nil {
-			return decodeFault(t, &d, err)
-		}
-		if n == 0 {
-			t.Fatalf("nothing consumed of %q", rest)
-		}
-		rest = rest[n:]
-	}
-	out := fmt.Sprintf("%q", data.String())
-	for _, f := range d.Trailers().All() {
-		out += fmt.Sprintf(" %s=%q", f.Name, f.Value)
-	}
-	if len(rest) > 0 {
-		out += fmt.Sprintf(" +%d", len(rest))
-	}
-	return out
-}
-
-// decodeFault describes a fault, which must stay.
-func decodeFault(t *testing.T, d *Decoder, err error) string {
-	t.Helper()
-	if _, n, again := d.Next([]byte("0\r\n\r\n")); again != err || n != 0 || d.Done() || d.EOF() != err {
-		t.Errorf("after %v: consumed %d, %v, done %v", err, n, again, d.Done())
-	}
-	var e *Error
-	if !errors.As(err, &e) {
-		t.Fatalf("error of type %T", err)
-	}
-	return fmt.Sprintf("%d %s", e.Status, e.Reason)
-}
-
-func TestChunked(t *testing.T) {
-	chunked := message.Body{Kind: message.BodyChunked}
-	eachCase(t, chunkedCorpus, func(t *testing.T, c exampleCase) {
-		for _, size := range []int{1 << 20, 1, 2, 3, 7, 64} {
-			step := func(left int) int { return min(size, left) }
-			if got := decode(t, chunked, c.in, step); got != c.want {
-				t.Errorf("%.200q in pieces of %d\n got %s\nwant %s", c.in, size, got, c.want)
-			}
-		}
-		for cut := 1; cut < min(len(c.in), 80); cut++ {
-			first := func(left int) int {
-				if before := left - (len(c.in) - cut); before > 0 {
-					return before
-				}
-				return left
-			}
-			if got := decode(t, chunked, c.in, first); got != c.want {
-				t.Errorf("%.200q cut at %d\n got %s\nwant %s", c.in, cut, got, c.want)
-			}
-		}
-	})
 }

@@ -1,9 +1,9 @@
-package http1
+package corpus
 
 import "strings"
 
-var lineCorpus = []exampleClass{
-	{"request line (RFC 9112 section 3)", []exampleCase{
+var lineCases = []Class{
+	{"request line (RFC 9112 section 3)", []Case{
 		{start + hostH + end, okGet},
 		{"GET / HTTP/1.0\r\n" + end, "GET / @ none 1.0 close"},
 		{"get / HTTP/1.1\r\n" + hostH + end, "get / @h none"},
@@ -25,7 +25,7 @@ var lineCorpus = []exampleClass{
 		{"\x00", "400 byte not allowed in the method"},
 		{"PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n", "400 malformed HTTP version"},
 	}},
-	{"version (RFC 9112 section 2.3)", []exampleCase{
+	{"version (RFC 9112 section 2.3)", []Case{
 		{"GET /\r\n", "400 request line without an HTTP version"},
 		{"GET / \r\n", "400 malformed HTTP version"},
 		{"GET / http/1.1\r\n" + hostH + end, "400 malformed HTTP version"},
@@ -41,14 +41,14 @@ var lineCorpus = []exampleClass{
 		{"GET / HTTP/2.0\r\n" + hostH + end, "505 HTTP version not supported"},
 		{"GET / HTTP/3.0\r\n" + hostH + end, "505 HTTP version not supported"},
 	}},
-	{"HTTP/2 preface (RFC 9113 section 3.4)", []exampleCase{
+	{"HTTP/2 preface (RFC 9113 section 3.4)", []Case{
 		{"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "505 HTTP/2 connection preface"},
 		{"PRI * HTTP/2.0\r", "incomplete"},
 		{"PRI / HTTP/2.0\r\n\r\n", "505 HTTP version not supported"},
 		{"\r\nPRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "505 HTTP version not supported"},
 		{"PRI * HTTP/1.1\r\n" + hostH + end, "400 request target * of a method other than OPTIONS"},
 	}},
-	{"line ends (RFC 9112 section 2.2)", []exampleCase{
+	{"line ends (RFC 9112 section 2.2)", []Case{
 		{"\r\n" + start + hostH + end + " ", okGet},
 		{"\r\n\r\n\r\n\r\n" + start + hostH + end, okGet},
 		{"\r\n\r\n\r\n\r\n\r\n" + start + hostH + end, "400 too many empty lines before the request line"},

@@ -1,60 +1,61 @@
-package http1
+package corpus
 
 import "strings"
 
-func getTarget(target string) string { return "GET " + target + " HTTP/1.1\r\n" + hostH + end }
+// GetTarget is a GET of a target.
+func GetTarget(target string) string { return "GET " + target + " HTTP/1.1\r\n" + hostH + end }
 
 func getHost(host string) string { return start + "Host: " + host + "\r\n" + end }
 
-var targetCorpus = []exampleClass{
-	{"origin form (RFC 9112 section 3.2.1)", []exampleCase{
-		{getTarget("/a/b?c=d"), "GET /a/b?c=d @h none"},
-		{getTarget("/?"), "GET /? @h none"},
-		{getTarget("/a?b?c"), "GET /a?b?c @h none"},
-		{getTarget("//x/y"), "GET //x/y @h none"},
-		{getTarget("/a%2Fb%zz"), "GET /a%2Fb%zz @h none"},
-		{getTarget(`/"<>^` + "`{|}"), `GET /"<>^` + "`{|} @h none"},
-		{getTarget(`/?"<>\^` + "`{|}"), `GET /?"<>\^` + "`{|} @h none"},
-		{getTarget(`/a\b`), "400 backslash in the path of the request target"},
-		{getTarget("/a#b"), "400 fragment in the request target"},
-		{getTarget("/a?b#c"), "400 fragment in the request target"},
-		{getTarget("/\xc3\xa9"), "400 byte outside of ASCII in the request target"},
-		{getTarget("/?\xff"), "400 byte outside of ASCII in the request target"},
-		{getTarget("/\x7f"), "400 control byte in the request target"},
-		{getTarget("/\x00"), "400 control byte in the request target"},
-		{getTarget("/?\x01"), "400 control byte in the request target"},
-		{getTarget("a"), "400 request target that is neither a path nor an http URL"},
-		{getTarget("?a"), "400 request target that is neither a path nor an http URL"},
-		{getTarget("h:80"), "400 request target that is neither a path nor an http URL"},
-		{getTarget("/" + strings.Repeat("a", 8191)), "GET /" + strings.Repeat("a", 8191) + " @h none"},
-		{getTarget("/" + strings.Repeat("a", 8192)), "414 request target too long"},
+var targetCases = []Class{
+	{"origin form (RFC 9112 section 3.2.1)", []Case{
+		{GetTarget("/a/b?c=d"), "GET /a/b?c=d @h none"},
+		{GetTarget("/?"), "GET /? @h none"},
+		{GetTarget("/a?b?c"), "GET /a?b?c @h none"},
+		{GetTarget("//x/y"), "GET //x/y @h none"},
+		{GetTarget("/a%2Fb%zz"), "GET /a%2Fb%zz @h none"},
+		{GetTarget(`/"<>^` + "`{|}"), `GET /"<>^` + "`{|} @h none"},
+		{GetTarget(`/?"<>\^` + "`{|}"), `GET /?"<>\^` + "`{|} @h none"},
+		{GetTarget(`/a\b`), "400 backslash in the path of the request target"},
+		{GetTarget("/a#b"), "400 fragment in the request target"},
+		{GetTarget("/a?b#c"), "400 fragment in the request target"},
+		{GetTarget("/\xc3\xa9"), "400 byte outside of ASCII in the request target"},
+		{GetTarget("/?\xff"), "400 byte outside of ASCII in the request target"},
+		{GetTarget("/\x7f"), "400 control byte in the request target"},
+		{GetTarget("/\x00"), "400 control byte in the request target"},
+		{GetTarget("/?\x01"), "400 control byte in the request target"},
+		{GetTarget("a"), "400 request target that is neither a path nor an http URL"},
+		{GetTarget("?a"), "400 request target that is neither a path nor an http URL"},
+		{GetTarget("h:80"), "400 request target that is neither a path nor an http URL"},
+		{GetTarget("/" + strings.Repeat("a", 8191)), "GET /" + strings.Repeat("a", 8191) + " @h none"},
+		{GetTarget("/" + strings.Repeat("a", 8192)), "414 request target too long"},
 		{"GET /" + strings.Repeat("b", 8192), "414 request target too long"},
 		{"GET /?" + strings.Repeat("b", 8191), "414 request target too long"},
 	}},
-	{"absolute form (RFC 9112 section 3.2.2)", []exampleCase{
-		{getTarget("http://x/a?b"), "GET /a?b @x none"},
-		{getTarget("HTTP://x:80/"), "GET / @x:80 none"},
-		{getTarget("https://x/"), "GET / @x none https"},
-		{getTarget("http://x"), "GET / @x none"},
-		{getTarget("http://x?q"), "GET /?q @x none"},
-		{getTarget("http://[::1]:8080/a"), "GET /a @[::1]:8080 none"},
+	{"absolute form (RFC 9112 section 3.2.2)", []Case{
+		{GetTarget("http://x/a?b"), "GET /a?b @x none"},
+		{GetTarget("HTTP://x:80/"), "GET / @x:80 none"},
+		{GetTarget("https://x/"), "GET / @x none https"},
+		{GetTarget("http://x"), "GET / @x none"},
+		{GetTarget("http://x?q"), "GET /?q @x none"},
+		{GetTarget("http://[::1]:8080/a"), "GET /a @[::1]:8080 none"},
 		{"OPTIONS http://x HTTP/1.1\r\n" + hostH + end, "OPTIONS * @x none"},
 		{"OPTIONS http://x?q HTTP/1.1\r\n" + hostH + end, "OPTIONS /?q @x none"},
 		{"GET http://x/ HTTP/1.1\r\nHost:\r\n\r\n", "GET / @x none"},
 		{"GET http://x/ HTTP/1.0\r\n\r\n", "GET / @x none 1.0 close"},
 		{"GET http://x/ HTTP/1.1\r\n\r\n", "400 no Host field"},
 		{"GET http://x/ HTTP/1.1\r\nHost: a b\r\n\r\n", "400 Host field: byte not allowed in a host"},
-		{getTarget("http://"), "400 request target without a host"},
-		{getTarget("http:///a"), "400 request target without a host"},
-		{getTarget("http://:80/"), "400 host of the request target: port without a host"},
-		{getTarget("http://u@x/"), "400 host of the request target: user information"},
-		{getTarget("http://u:p@x/"), "400 host of the request target: user information"},
-		{getTarget("http://x:99999/"), "400 host of the request target: bad port"},
-		{getTarget("http:/x/"), "400 request target that is neither a path nor an http URL"},
-		{getTarget("ftp://x/"), "400 request target that is neither a path nor an http URL"},
-		{getTarget("file:///etc/passwd"), "400 request target that is neither a path nor an http URL"},
+		{GetTarget("http://"), "400 request target without a host"},
+		{GetTarget("http:///a"), "400 request target without a host"},
+		{GetTarget("http://:80/"), "400 host of the request target: port without a host"},
+		{GetTarget("http://u@x/"), "400 host of the request target: user information"},
+		{GetTarget("http://u:p@x/"), "400 host of the request target: user information"},
+		{GetTarget("http://x:99999/"), "400 host of the request target: bad port"},
+		{GetTarget("http:/x/"), "400 request target that is neither a path nor an http URL"},
+		{GetTarget("ftp://x/"), "400 request target that is neither a path nor an http URL"},
+		{GetTarget("file:///etc/passwd"), "400 request target that is neither a path nor an http URL"},
 	}},
-	{"authority form (RFC 9112 section 3.2.3)", []exampleCase{
+	{"authority form (RFC 9112 section 3.2.3)", []Case{
 		{"CONNECT x:443 HTTP/1.1\r\n" + hostH + end, "CONNECT  @x:443 none"},
 		{"CONNECT [::1]:443 HTTP/1.1\r\n" + hostH + end, "CONNECT  @[::1]:443 none"},
 		{"CONNECT x HTTP/1.1\r\n" + hostH + end, "400 CONNECT target that is not host:port"},
@@ -69,14 +70,14 @@ var targetCorpus = []exampleClass{
 		{"CONNECT x:443 HTTP/1.1\r\n" + hostH + "Content-Length: 5\r\n\r\n", "400 content in a CONNECT request"},
 		{"CONNECT x:443 HTTP/1.1\r\n" + hostH + "Transfer-Encoding: chunked\r\n\r\n", "400 content in a CONNECT request"},
 	}},
-	{"asterisk form (RFC 9112 section 3.2.4)", []exampleCase{
+	{"asterisk form (RFC 9112 section 3.2.4)", []Case{
 		{"OPTIONS * HTTP/1.1\r\n" + hostH + end, "OPTIONS * @h none"},
 		{"OPTIONS * HTTP/1.1\r\nHost:\r\n" + end, "OPTIONS * @ none"},
-		{getTarget("*"), "400 request target * of a method other than OPTIONS"},
+		{GetTarget("*"), "400 request target * of a method other than OPTIONS"},
 		{"OPTIONS *a HTTP/1.1\r\n" + hostH + end, "400 request target that is neither a path nor an http URL"},
 		{"OPTIONS *?a HTTP/1.1\r\n" + hostH + end, "400 request target that is neither a path nor an http URL"},
 	}},
-	{"Host (RFC 9112 section 3.2, RFC 3986 section 3.2.2)", []exampleCase{
+	{"Host (RFC 9112 section 3.2, RFC 3986 section 3.2.2)", []Case{
 		{getHost("api.example.com:8080"), "GET / @api.example.com:8080 none"},
 		{getHost("x_y.~z-1."), "GET / @x_y.~z-1. none"},
 		{getHost("h:"), "GET / @h: none"},
