@@ -104,9 +104,9 @@ caBundles[0].pem: holds no certificate in PEM [pem]`},
 
 	// What is not built.
 	{"kind", `tiers: [{name: t}]`, `tiers: not supported yet: tiers [unsupported]`},
-	{"message", `clusters: [{name: c, circuitBreaker: {}}]`, `clusters[1].circuitBreaker: not supported yet: clusters[1].circuitBreaker [unsupported]`},
-	{"scalar", `clusters: [{name: c, endpoints: [{address: "10.0.0.1:1", priority: 1}]}]`, `clusters[1].endpoints[0].priority: not supported yet: clusters[1].endpoints[0].priority [unsupported]`},
-	{"member of a oneof", `clusters: [{name: c, loadBalancing: {random: {}}}]`, `clusters[1].loadBalancing.random: not supported yet: clusters[1].loadBalancing.random [unsupported]`},
+	{"message", `clusters: [{name: c, limits: {adaptiveConcurrency: {}}}]`, `clusters[1].limits.adaptiveConcurrency: not supported yet: clusters[1].limits.adaptiveConcurrency [unsupported]`},
+	{"scalar", `clusters: [{name: c, limits: {maxRetries: 1}}]`, `clusters[1].limits.maxRetries: not supported yet: clusters[1].limits.maxRetries [unsupported]`},
+	{"member of a oneof", `clusters: [{name: c, loadBalancing: {consistentHash: {path: {}}}}]`, `clusters[1].loadBalancing.consistentHash: not supported yet: clusters[1].loadBalancing.consistentHash [unsupported]`},
 }
 
 // merged reads base and more as one configuration.
