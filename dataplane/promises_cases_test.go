@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -229,8 +228,8 @@ func TestManyAppliesLeaveNothing(t *testing.T) {
 	g := start(t, Options{})
 	rest := fleet.atRest()
 	g.applyMessage(rest)
-	goroutines := runtime.NumGoroutine()
-	same := func() bool { return runtime.NumGoroutine() == goroutines }
+	var goroutines level
+	goroutines.reached()
 	for range 4096 {
 		g.events.Publish(&controlv1.Event{Detail: &controlv1.Event_Snapshot{Snapshot: &controlv1.SnapshotEvent{
 			Update: &controlv1.StateUpdate{Reason: strings.Repeat("about as long as those that come ", 32)},
@@ -240,19 +239,19 @@ func TestManyAppliesLeaveNothing(t *testing.T) {
 		g.applyMessage(fleet.numbered(i))
 	}
 	g.settle(rest)
-	until(t, fmt.Sprintf("%d goroutines, as before", goroutines), same)
+	until(t, "as few goroutines as before", goroutines.reached)
 	heap := heapInUse()
 	for i := range applies {
 		g.applyMessage(fleet.numbered(i))
 	}
 	g.settle(rest)
-	until(t, fmt.Sprintf("%d goroutines, as before", goroutines), same)
+	until(t, "as few goroutines as before", goroutines.reached)
 	const bound = 2 << 20
 	growth := heapInUse() - heap
 	if growth > bound {
 		t.Errorf("the heap grew by %d bytes in %d applies, from %d", growth, applies, heap)
 	}
-	t.Logf("%d applies: heap %d %+d bytes, %d goroutines", applies, heap, growth, goroutines)
+	t.Logf("%d applies: heap %d %+d bytes, %d goroutines", applies, heap, growth, goroutines.lowest)
 }
 
 // One live server and one dead one, and the live one gives a single 502: the
