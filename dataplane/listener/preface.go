@@ -39,9 +39,9 @@ func (r *Rules) Plain() bool { return !r.Proxy && r.TLS == nil }
 type Counts struct {
 	ProxyLines atomic.Uint64 // that were refused
 	Timeouts   atomic.Uint64
-	Gone       atomic.Uint64 // clients that closed before they were through
-	Handshakes atomic.Uint64 // that were finished
-	Resumed    atomic.Uint64 // of those
+	Gone       atomic.Uint64                        // clients that closed before they were through
+	Handshakes atomic.Uint64                        // that were finished
+	Resumed    atomic.Uint64                        // of those
 	Failed     [certificate.Alert + 1]atomic.Uint64 // handshakes, by their certificate.Fault
 }
 

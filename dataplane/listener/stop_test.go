@@ -30,7 +30,7 @@ func (e echo) Serve() {
 func (e echo) Drain() {}
 func (e echo) Close() { _ = e.Conn.Close() }
 
-func bind(t *testing.T, network, address string) *Listener {
+func bind(t testing.TB, network, address string) *Listener {
 	t.Helper()
 	l, err := Bind(network, address, slog.New(slog.DiscardHandler))
 	if err != nil {
