@@ -14,7 +14,7 @@ import (
 
 // The protocols that are offered by ALPN, the preferred one first.
 var (
-	downstreamProtocols = []string{"http/1.1"}
+	downstreamProtocols = []string{"h2", "http/1.1"}
 	upstreamProtocols   = []string{"http/1.1"}
 )
 
@@ -67,9 +67,13 @@ func clientOf(c *snapshot.Cluster, set *certificate.Set) *certificate.Client {
 	if c.TLS == nil {
 		return nil
 	}
+	protocols := upstreamProtocols
+	if c.HTTP2 {
+		protocols = []string{"h2"}
+	}
 	return set.NewClient(certificate.ClientOptions{
 		ServerName: c.TLS.ServerName, Roots: set.Bundle(c.TLS.Bundle), Certificate: set.Certificate(c.TLS.Certificate),
-		Insecure: c.TLS.InsecureSkipVerify, Protocols: upstreamProtocols,
+		Insecure: c.TLS.InsecureSkipVerify, Protocols: protocols,
 	})
 }
 

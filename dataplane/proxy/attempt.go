@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dataplane/http1"
+	"github.com/headgate/headgate/dataplane/http2"
 	"github.com/headgate/headgate/dataplane/message"
-	"github.com/headgate/headgate/dataplane/snapshot"
 	"github.com/headgate/headgate/dataplane/socket"
 	"github.com/headgate/headgate/dataplane/telemetry"
 	"github.com/headgate/headgate/dataplane/upstream"
@@ -17,7 +17,9 @@ import (
 // attempt is one try on one endpoint.
 type attempt struct {
 	endpoint *upstream.Endpoint
-	up       *pool.Conn
+	up       *pool.Conn    // over HTTP/1
+	stream   *http2.Stream // over HTTP/2; one of the two is set once there is a connection
+	from     bodySource    // where the answer is read from: up or stream
 	facts    *telemetry.Attempt
 	sent     bool  // bytes of the request went into the connection
 	sentAt   int64 // when what was there of the request had been written
@@ -54,6 +56,9 @@ func (x *exchange) try(fresh bool) *failure {
 // connect takes a connection from the pool, or makes one.
 func (x *exchange) connect(fresh bool) *failure {
 	a := &x.attempt
+	if x.cluster.Config().HTTP2 {
+		return x.connectStream()
+	}
 	for {
 		up, err := x.connection(fresh)
 		if err != nil {
@@ -63,7 +68,7 @@ func (x *exchange) connect(fresh bool) *failure {
 			up.Discard()
 			continue
 		}
-		a.up, a.facts.Reused = up, up.Reused
+		a.up, a.from, a.facts.Reused = up, up, up.Reused
 		return nil
 	}
 }
@@ -98,6 +103,9 @@ func (x *exchange) connection(fresh bool) (*pool.Conn, error) {
 // the upstream said before can still be read.
 func (x *exchange) send() *failure {
 	a := &x.attempt
+	if a.stream != nil {
+		return x.sendStream()
+	}
 	x.out = x.appendRequestHead(x.out[:0])
 	body, fail := x.firstBody()
 	if fail != nil {
@@ -174,6 +182,9 @@ func (x *exchange) overLimit() bool {
 // awaitHead reads the final response head, passing interim ones on.
 func (x *exchange) awaitHead() *failure {
 	up := x.attempt.up
+	if up == nil {
+		return x.awaitStreamHead()
+	}
 	for {
 		n, err := 0, error(nil)
 		if len(up.Buffered()) > 0 {
@@ -223,11 +234,7 @@ func (x *exchange) awaitBytes() *failure {
 	case err == nil || errors.Is(err, errNothingYet):
 		return nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		if cause := x.uploadFailure(); cause != nil {
-			return cause
-		}
-		x.attempt.outcome = upstream.Timeout
-		return &failure{status: 504, reason: reasonTimeout, detail: "the upstream did not answer in time", on: snapshot.RetryTimeout | snapshot.RetryGatewayError, sent: true}
+		return x.late()
 	default:
 		return x.broken(err)
 	}
@@ -242,7 +249,7 @@ var (
 // client is still there, and returns errNothingYet if it is; the timer for that
 // is not set for each request.
 func (x *exchange) wait(want int, deadline int64) error {
-	err := x.attempt.up.Fill(want, earlier(deadline, x.glance()))
+	err := x.attempt.from.Fill(want, earlier(deadline, x.glance()))
 	if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || x.tick() >= deadline && deadline != 0 {
 		return err
 	}
@@ -284,7 +291,9 @@ func (x *exchange) admit(n int) *failure {
 	if again := x.againOnStatus(status); again != nil {
 		return again
 	}
-	a.up.Consume(n)
+	if a.up != nil {
+		a.up.Consume(n)
+	}
 	return nil
 }
 
@@ -295,10 +304,29 @@ func (x *exchange) release() {
 		return
 	}
 	x.endUpload()
+	a.discard()
+	x.settle()
+}
+
+// kill breaks the connection, or the stream, so that whoever waits for it wakes up.
+func (a *attempt) kill() {
+	if a.up != nil {
+		_ = a.up.Close()
+	}
+	if a.stream != nil {
+		a.stream.Reset(http2.Cancel)
+	}
+}
+
+// discard gives the connection up, or the stream.
+func (a *attempt) discard() {
 	if a.up != nil {
 		a.up.Discard()
 	}
-	x.settle()
+	if a.stream != nil {
+		a.stream.Reset(http2.Cancel)
+		a.stream.Finish()
+	}
 }
 
 // forsake ends what a panic left behind.

@@ -63,11 +63,12 @@ func parseIPv4(b []byte) (netip.Addr, bool) {
 	var octets [4]byte
 	for i := range octets {
 		n, digits := 0, 0
+		leading := len(b) > 0 && b[0] == '0'
 		for ; len(b) > 0 && '0' <= b[0] && b[0] <= '9' && n < 256; b = b[1:] {
 			n = n*10 + int(b[0]-'0')
 			digits++
 		}
-		if digits == 0 || n > 255 || digits > 1 && n < 10 || digits > 2 && n < 100 {
+		if digits == 0 || n > 255 || digits > 1 && leading {
 			return netip.Addr{}, false
 		}
 		octets[i] = byte(n)
@@ -91,27 +92,52 @@ func contains(prefixes []netip.Prefix, addr netip.Addr) bool {
 	return false
 }
 
-// appendForwarded writes the X-Forwarded fields. The chain of X-Forwarded-For is
-// kept and the peer appended; the others are ours unless the peer is trusted.
-// What the route removes or sets is left to it.
+// appendForwarded writes the X-Forwarded fields on HTTP/1.
 func (x *exchange) appendForwarded(dst []byte) []byte {
-	fields, edits := &x.req.Fields, &x.route.request
-	if (x.conn.peer.IsValid() || fields.Has(message.XForwardedFor)) && !edits.dropsID(message.XForwardedFor) {
+	chain, proto, host := x.forwarded()
+	if chain {
 		dst = append(dst, "X-Forwarded-For: "...)
-		dst = x.appendChain(dst)
-		dst = append(dst, "\r\n"...)
+		dst = append(x.appendChain(dst), "\r\n"...)
 	}
-	if (!x.trusted || !fields.Has(message.XForwardedProto)) && !edits.dropsID(message.XForwardedProto) {
-		proto := "http"
-		if x.req.HTTPS {
-			proto = "https"
-		}
-		dst = appendField(dst, "X-Forwarded-Proto", proto)
+	if proto {
+		dst = appendField(dst, "X-Forwarded-Proto", x.scheme())
 	}
-	if len(x.req.Authority) > 0 && (!x.trusted || !fields.Has(message.XForwardedHost)) && !edits.dropsID(message.XForwardedHost) {
+	if host {
 		dst = appendField(dst, "X-Forwarded-Host", x.req.Authority)
 	}
 	return dst
+}
+
+// addForwarded adds the X-Forwarded fields on HTTP/2.
+func (x *exchange) addForwarded() {
+	chain, proto, host := x.forwarded()
+	if chain {
+		x.addOut(message.XForwardedFor, x.appendChain(x.out))
+	}
+	if proto {
+		x.fields.AddID(message.XForwardedProto, []byte("x-forwarded-proto"), []byte(x.scheme()))
+	}
+	if host {
+		x.fields.AddID(message.XForwardedHost, []byte("x-forwarded-host"), x.req.Authority)
+	}
+}
+
+// forwarded says which of the X-Forwarded fields are written. The chain of
+// X-Forwarded-For is kept and the peer appended; the others are ours unless the
+// peer is trusted. What the route removes or sets is left to it.
+func (x *exchange) forwarded() (chain, proto, host bool) {
+	fields, edits := &x.req.Fields, &x.route.request
+	chain = (x.conn.peer.IsValid() || fields.Has(message.XForwardedFor)) && !edits.dropsID(message.XForwardedFor)
+	proto = (!x.trusted || !fields.Has(message.XForwardedProto)) && !edits.dropsID(message.XForwardedProto)
+	host = len(x.req.Authority) > 0 && (!x.trusted || !fields.Has(message.XForwardedHost)) && !edits.dropsID(message.XForwardedHost)
+	return chain, proto, host
+}
+
+func (x *exchange) scheme() string {
+	if x.req.HTTPS {
+		return "https"
+	}
+	return "http"
 }
 
 func (x *exchange) appendChain(dst []byte) []byte {

@@ -64,7 +64,10 @@ func (e *Engine) NewConnFor(peer netip.AddrPort, c net.Conn, slot, shard int) *C
 		peer: peer.Addr().Unmap(), port: peer.Port(),
 	}
 	conn.phase.Store(active) // a drain before Serve must not end the wait for a request that is there
-	_, conn.secure = c.(*tls.Conn)
+	if secure, ok := c.(*tls.Conn); ok {
+		conn.secure = true
+		conn.preface = secure.ConnectionState().NegotiatedProtocol == "h2"
+	}
 	return conn
 }
 
@@ -105,14 +108,14 @@ func (c *Conn) Serve() {
 	defer c.sock.Discard()
 	defer c.Close()
 	c.now = socket.Now()
-	for c.awaitRequest() {
+	for !c.preface && c.awaitRequest() {
 		if !c.serveOne() {
-			if c.preface {
-				c.serveHTTP2()
-			}
-			return
+			break
 		}
 		c.sock.Release()
+	}
+	if c.preface {
+		c.serveHTTP2()
 	}
 }
 

@@ -44,10 +44,11 @@ type exchange struct {
 	protocol []byte  // what the connection may be switched to, nil: nothing
 	upload   *upload // nil unless the body streams
 
-	resp    message.Response
-	decoder http1.Decoder // of the response body
-	out     []byte        // what is written next
-	relayed int64         // body bytes given to the client
+	resp     message.Response
+	borrowed bool          // resp is a stream's
+	decoder  http1.Decoder // of the response body
+	out      []byte        // what is written next
+	relayed  int64         // body bytes given to the client
 
 	now     int64 // the last look at the clock; looking costs, so it is shared
 	begun   bool  // telemetry has heard of it
@@ -69,6 +70,9 @@ func newExchange() *exchange { return new(exchange) }
 // reset forgets everything but the storage.
 func (x *exchange) reset() {
 	x.req.Reset()
+	if x.borrowed {
+		x.resp = message.Response{}
+	}
 	x.resp.Reset()
 	x.facts.Reset()
 	*x = exchange{

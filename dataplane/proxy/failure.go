@@ -8,6 +8,7 @@ import (
 
 	"github.com/headgate/headgate/dataplane/certificate"
 	"github.com/headgate/headgate/dataplane/http1"
+	"github.com/headgate/headgate/dataplane/http2"
 	"github.com/headgate/headgate/dataplane/snapshot"
 	"github.com/headgate/headgate/dataplane/upstream"
 )
@@ -65,13 +66,16 @@ func (x *exchange) broken(err error) *failure {
 	}
 	a := &x.attempt
 	switch {
+	case errors.Is(err, http2.ErrNotProcessed):
+		a.outcome = upstream.Ignored
+		return &failure{status: 502, reason: reasonTerminated, detail: "the upstream did not take the request", on: snapshot.RetryResetBeforeResponse | snapshot.RetryGatewayError, stale: true}
 	case errors.Is(err, errClientGone):
 		a.outcome = upstream.Ignored
 		return clientGone()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		a.outcome = upstream.Timeout
 		return &failure{status: 504, reason: reasonWrite, detail: "the upstream did not take the request in time", on: snapshot.RetryTimeout | snapshot.RetryGatewayError, sent: a.sent}
-	case a.facts.Reused && a.facts.FirstByteAt == 0 && len(a.up.Buffered()) == 0:
+	case a.facts.Reused && a.facts.FirstByteAt == 0 && len(a.from.Buffered()) == 0:
 		a.outcome = upstream.Ignored
 		return &failure{status: 502, reason: reasonTerminated, detail: "the upstream closed the reused connection", on: snapshot.RetryResetBeforeResponse | snapshot.RetryGatewayError, sent: a.sent, stale: true}
 	}

@@ -26,8 +26,10 @@ func (x *exchange) interim(n int) *failure {
 		x.out = append(x.out, '\r', '\n')
 		fail = x.flush()
 	}
-	x.attempt.up.Consume(n)
-	x.resp.Reset()
+	if up := x.attempt.up; up != nil {
+		up.Consume(n)
+		x.resp.Reset()
+	}
 	return fail
 }
 
@@ -89,7 +91,7 @@ func (x *exchange) rejectsBody() bool {
 // relayBody moves the body of the answer, and the head in x.out before it, to
 // the client. Nothing waits in x.out while more is awaited.
 func (x *exchange) relayBody(kind message.BodyKind) *failure {
-	x.decoder.Reset(x.resp.Body, nil)
+	x.decoder.Reset(x.framing(), nil)
 	for {
 		if fail := x.take(kind); fail != nil {
 			return fail
@@ -111,7 +113,7 @@ func (x *exchange) relayBody(kind message.BodyKind) *failure {
 	case x.stream != nil:
 		return x.endStream(kind)
 	case kind == message.BodyChunked:
-		x.out = http1.AppendTrailers(x.out, x.decoder.Trailers())
+		x.out = http1.AppendTrailers(x.out, x.trailers())
 	}
 	return x.flush()
 }
@@ -143,7 +145,7 @@ func (x *exchange) want() int {
 
 // take moves what the upstream's buffer holds.
 func (x *exchange) take(kind message.BodyKind) *failure {
-	up := x.attempt.up
+	up := x.attempt.from
 	for len(up.Buffered()) > 0 && !x.decoder.Done() {
 		data, n, err := x.decoder.Next(up.Buffered())
 		if err != nil {
@@ -272,6 +274,11 @@ func (x *exchange) reuse() {
 	whole := x.endUpload()
 	x.keep = x.keep && x.body.finished()
 	x.lingers = x.lingers || !x.body.finished()
+	if st := x.attempt.stream; st != nil {
+		st.Finish()
+		x.settle()
+		return
+	}
 	up := x.attempt.up
 	if whole && !x.resp.Close && x.resp.Body.Kind != message.BodyUntilClose && len(up.Buffered()) == 0 {
 		up.Doubt = x.resp.Body.Kind == message.BodyNone

@@ -160,7 +160,12 @@ func (x *exchange) endStream(kind message.BodyKind) *failure {
 }
 
 // trailers are those of the answer.
-func (x *exchange) trailers() *message.Fields { return x.decoder.Trailers() }
+func (x *exchange) trailers() *message.Fields {
+	if st := x.attempt.stream; st != nil {
+		return st.Trailers()
+	}
+	return x.decoder.Trailers()
+}
 
 // streamFailure is the failure of a client's stream that takes no more, or nil.
 func streamFailure(err error) *failure {

@@ -10,7 +10,6 @@ import (
 	"github.com/headgate/headgate/dataplane/http1"
 	"github.com/headgate/headgate/dataplane/message"
 	"github.com/headgate/headgate/dataplane/socket"
-	"github.com/headgate/headgate/dataplane/upstream/pool"
 )
 
 // upload carries the rest of a request body upstream while the exchange reads
@@ -19,7 +18,6 @@ import (
 // the body until done is closed.
 type upload struct {
 	x     *exchange
-	up    *pool.Conn
 	bytes int64
 	out   []byte
 
@@ -46,11 +44,13 @@ func (x *exchange) firstPieces() *failure {
 		sock.Consume(n)
 		b.begun = b.begun || n > 0
 		x.facts.BytesIn += int64(len(data))
-		x.out = appendPiece(x.out, x.req.Body.Kind, data)
+		x.out = appendPiece(x.out, x.sentKind(), data)
 	}
 	if b.decoder.Done() {
 		b.ended = true
-		x.out = x.appendEnd(x.out)
+		if x.attempt.stream == nil {
+			x.out = x.appendEnd(x.out)
+		}
 	}
 	if x.overLimit() {
 		return tooLarge()
@@ -60,7 +60,7 @@ func (x *exchange) firstPieces() *failure {
 
 func startUpload(x *exchange) *upload {
 	x.body.begun = true
-	u := &upload{x: x, up: x.attempt.up, bytes: x.facts.BytesIn, done: make(chan struct{})}
+	u := &upload{x: x, bytes: x.facts.BytesIn, done: make(chan struct{})}
 	go u.run()
 	return u
 }
@@ -75,10 +75,10 @@ func (u *upload) run() {
 			if !u.stop.Load() {
 				u.failed.Store(fail)
 			}
-			_ = u.up.Close()
+			u.x.attempt.kill()
 			return
 		}
-		if u.stop.Load() || len(u.out) > 0 && u.flush() != nil {
+		if u.stop.Load() || u.flush() != nil {
 			return // the upstream takes no more; it may have answered
 		}
 	}
@@ -88,7 +88,8 @@ func (u *upload) run() {
 func (u *upload) step() *failure {
 	sock, d := u.x.source(), &u.x.body.decoder
 	if len(sock.Buffered()) == 0 {
-		if err := u.fill(sock); err != nil && (!errors.Is(err, io.EOF) || d.EOF() != nil) {
+		deadline := earlier(u.x.deadline, after(socket.Now(), u.x.site.listener.BodyIdleTimeout))
+		if err := sock.Fill(u.want(), deadline); err != nil && (!errors.Is(err, io.EOF) || d.EOF() != nil) {
 			return bodyEnded(err)
 		}
 	}
@@ -101,38 +102,25 @@ func (u *upload) step() *failure {
 		if limit := u.x.route.route.MaxRequestBytes; limit > 0 && u.bytes > limit {
 			return tooLarge()
 		}
-		u.out = appendPiece(u.out, u.x.req.Body.Kind, data)
+		u.out = appendPiece(u.out, u.x.sentKind(), data)
 		sock.Consume(n)
 	}
 	if d.Done() {
-		u.out = u.x.appendEnd(u.out)
+		if u.x.attempt.stream == nil {
+			u.out = u.x.appendEnd(u.out)
+		}
 		u.whole.Store(true)
 	}
 	return nil
 }
 
-// fill waits for more of the body. The wait on a stream cannot be interrupted, so
-// it looks now and then whether it is still wanted.
-func (u *upload) fill(from bodySource) error {
-	deadline := earlier(u.x.deadline, after(socket.Now(), u.x.site.listener.BodyIdleTimeout))
-	if u.x.stream == nil {
-		return from.Fill(u.want(), deadline)
-	}
-	for {
-		now := socket.Now()
-		err := from.Fill(u.want(), earlier(deadline, now+watch/5))
-		if !errors.Is(err, os.ErrDeadlineExceeded) || u.stop.Load() || deadline != 0 && now >= deadline {
-			return err
-		}
-	}
-}
-
-// bodySource is where the body of a request is read from: the connection, or the
-// stream.
+// bodySource is what a body is read from: a connection, or a stream.
 type bodySource interface {
 	Buffered() []byte
 	Consume(n int)
 	Fill(want int, deadline int64) error
+	Interrupt()
+	Resume()
 }
 
 func (x *exchange) source() bodySource {
@@ -151,7 +139,13 @@ func (u *upload) want() int {
 }
 
 func (u *upload) flush() error {
-	_, err := u.up.Write(u.out, earlier(u.x.deadline, after(socket.Now(), u.x.route.route.Forward.Idle)))
+	deadline := earlier(u.x.deadline, after(socket.Now(), u.x.route.route.Forward.Idle))
+	err := error(nil)
+	if st := u.x.attempt.stream; st != nil {
+		err = u.x.flushStream(st, u.out, u.whole.Load(), deadline)
+	} else if len(u.out) > 0 {
+		_, err = u.x.attempt.up.Write(u.out, deadline)
+	}
 	u.out = u.out[:0]
 	return err
 }
@@ -189,12 +183,10 @@ func (x *exchange) endUpload() bool {
 	x.upload = nil
 	if !u.whole.Load() || !waitFor(u.done, lastWrite) {
 		u.stop.Store(true)
-		if x.stream == nil {
-			x.conn.sock.Interrupt()
-			defer x.conn.sock.Resume()
-		}
-		_ = u.up.Close()
+		x.source().Interrupt()
+		x.attempt.kill()
 		<-u.done
+		x.source().Resume()
 	}
 	x.facts.BytesIn = u.bytes
 	x.body.ended = u.whole.Load()

@@ -12,6 +12,7 @@ import (
 func compileCluster(in *configv1.Cluster, f *faults) *Cluster {
 	out := &Cluster{
 		Name:             in.GetName(),
+		HTTP2:            in.GetHttp2() != nil,
 		Endpoints:        compileEndpoints(in.GetEndpoints(), f),
 		TLS:              compileUpstreamTLS(in.GetTls(), in.GetEndpoints(), f),
 		Balancing:        compileBalancing(in.GetLoadBalancing()),

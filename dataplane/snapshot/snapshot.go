@@ -177,6 +177,7 @@ type Cluster struct {
 	Name      string
 	Index     int    // in Snapshot.Clusters
 	Identity  string // digest of what the endpoints' state depends on; equal means state carries over
+	HTTP2     bool   // the endpoints speak HTTP/2, in clear text by prior knowledge
 	Endpoints []Endpoint
 	TLS       *UpstreamTLS // nil: clear text
 

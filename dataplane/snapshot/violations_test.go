@@ -162,7 +162,7 @@ telemetry: {recentRequests: 1000001}
 	}
 	want := []string{
 		"listeners[0].address", "listeners[1].name",
-		"clusters[0].http2", "clusters[2].name",
+		"clusters[2].name",
 		"routes[0].hosts[0]", "routes[0].forward.backends[0].cluster",
 		"routes[1].name", "routes[1].matches[1].path.exact", "routes[1].respond.status",
 		"telemetry.recentRequests",

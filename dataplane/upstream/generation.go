@@ -110,6 +110,7 @@ func same(a, b *snapshot.Cluster) bool {
 		a.PanicThreshold == b.PanicThreshold &&
 		a.Balancing == b.Balancing &&
 		a.SlowStart == b.SlowStart &&
+		a.HTTP2 == b.HTTP2 &&
 		samePart(a.Affinity, b.Affinity) &&
 		samePart(a.CircuitBreaker, b.CircuitBreaker) &&
 		sameEndpoints(a.Endpoints, b.Endpoints) &&
