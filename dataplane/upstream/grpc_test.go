@@ -15,7 +15,7 @@ import (
 )
 
 // healthServer serves grpc.health.v1 on a listener.
-func healthServer(t *testing.T, l net.Listener) *health.Server {
+func healthServer(t testing.TB, l net.Listener) *health.Server {
 	t.Helper()
 	s, h := grpc.NewServer(), health.NewServer()
 	grpc_health_v1.RegisterHealthServer(s, h)
@@ -25,7 +25,7 @@ func healthServer(t *testing.T, l net.Listener) *health.Server {
 	return h
 }
 
-func listen(t *testing.T, network, address string) net.Listener {
+func listen(t testing.TB, network, address string) net.Listener {
 	t.Helper()
 	l, err := net.Listen(network, address)
 	must(t, err)

@@ -277,3 +277,28 @@ func BenchmarkChoose(b *testing.B) {
 		})
 	}
 }
+
+// What runs on an endpoint goes on when it is drained: it is the same object,
+// its connections are kept for what uses them, and nothing new comes.
+func TestDrainedEndpointFinishes(t *testing.T) {
+	for name, policy := range policies {
+		r, address := start(t, Options{}), accepting(t)
+		c := apply(t, r, balanced(cluster("c", address, "b:1"), policy)).Cluster(0)
+		e := c.endpoints[0]
+		ticket := e.Begin()
+		conn, err := e.Dial(0)
+		must(t, err)
+		c = apply(t, r, balanced(cluster("c", address+" 0", "b:1"), policy)).Cluster(0)
+		if n := requests(t, c, 100); n["b:1"] != 100 {
+			t.Errorf("%s: %v", name, n)
+		}
+		if s := c.Status().Endpoints[0]; c.endpoints[0] != e || s.InFlight != 1 || s.ConnectionsActive != 1 {
+			t.Errorf("%s: %+v", name, s)
+		}
+		conn.Release(0)
+		e.End(ticket, Success, 1)
+		if s := c.Status().Endpoints[0]; s.InFlight != 0 || s.Requests != 1 || s.ConnectionsActive != 0 {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}
