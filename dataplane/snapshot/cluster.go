@@ -30,6 +30,9 @@ func compileCluster(in *configv1.Cluster, f *faults) *Cluster {
 		MaxPendingRequests:        DefaultMaxPendingRequests,
 		MaxRequests:               int(in.GetLimits().GetMaxRequests()),
 	}
+	if out.HealthCheck != nil {
+		out.HealthCheck.HTTP2 = out.HTTP2
+	}
 	if limits := in.GetLimits(); limits != nil {
 		out.MaxConnections = number(limits.MaxConnections, DefaultMaxConnections)
 		out.MaxPendingRequests = number(limits.MaxPendingRequests, DefaultMaxPendingRequests)

@@ -283,6 +283,7 @@ type HealthCheck struct {
 	Service            string // of ProbeGRPC; "": the server as a whole
 	Path               string // of ProbeHTTP, as are Host and ExpectedStatuses
 	Host               string // "": the endpoint's address
+	HTTP2              bool   // ProbeHTTP speaks HTTP/2, as the cluster does
 	ExpectedStatuses   []StatusRange
 	Interval           time.Duration
 	Timeout            time.Duration

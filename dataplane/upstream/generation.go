@@ -154,7 +154,7 @@ func sameCheck(a, b *snapshot.HealthCheck) bool {
 			return false
 		}
 	}
-	return a.Probe == b.Probe && a.Service == b.Service && a.Path == b.Path && a.Host == b.Host &&
+	return a.Probe == b.Probe && a.HTTP2 == b.HTTP2 && a.Service == b.Service && a.Path == b.Path && a.Host == b.Host &&
 		a.Interval == b.Interval && a.Timeout == b.Timeout &&
 		a.HealthyThreshold == b.HealthyThreshold && a.UnhealthyThreshold == b.UnhealthyThreshold
 }

@@ -88,7 +88,11 @@ func (r *Registry) ask(e *Endpoint, check *snapshot.HealthCheck) (ok bool, resul
 	case snapshot.ProbeTCP:
 		ok, result, err = askTCP(ctx, e)
 	default:
-		ok, result, err = r.askHTTP(ctx, e, check)
+		ask := r.askHTTP
+		if check.HTTP2 {
+			ask = r.askHTTP2
+		}
+		ok, result, err = ask(ctx, e, check)
 	}
 	if err != nil {
 		return false, reason(orTimeout(ctx, err), check.Timeout)
