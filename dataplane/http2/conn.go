@@ -189,8 +189,7 @@ func (c *conn) takeDown(err error) error {
 
 // sayGoodbye appends a GOAWAY, if there is somebody to read it. mu is held.
 func (c *conn) sayGoodbye(err error) bool {
-	var fault *ConnError
-	if errors.As(err, &fault) {
+	if fault, ok := errors.AsType[*ConnError](err); ok {
 		if fault.Remote || fault.Err != nil {
 			return false
 		}

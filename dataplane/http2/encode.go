@@ -32,12 +32,17 @@ type encoder struct {
 	lowest   int  // what max went down to since the last block
 	resized  bool // the peer must be told of max with the next block
 	oldest   uint64
-	next     uint64 // entries oldest to next-1 are in the table
-	entries  [tableSlots]entry
-	byHash   [256]uint64 // the entry that was added last for a hash
-	sighted  [256]uint32 // the hash that was seen last
+	next     uint64         // entries oldest to next-1 are in the table
+	entries  []entry        // a ring of at most tableSlots
+	byHash   [hashes]uint64 // the entry that was added last for a hash
+	sighted  [hashes]uint32 // the hash that was seen last
 	nameRoom []byte
 }
+
+const hashes = 128
+
+// entry is where entry n is, if it is in the table.
+func (e *encoder) entry(n uint64) *entry { return &e.entries[n%tableSlots] }
 
 type entry struct {
 	hash uint64
@@ -48,7 +53,7 @@ type entry struct {
 func (e *entry) size() int { return len(e.text) + 32 }
 
 func newEncoder() *encoder {
-	return &encoder{seed: maphash.MakeSeed(), max: tableBytes, lowest: tableBytes, next: 1, oldest: 1}
+	return &encoder{seed: maphash.MakeSeed(), max: tableBytes, lowest: tableBytes, next: tableSlots, oldest: tableSlots}
 }
 
 // setMax takes the size that the peer allows the table.
@@ -62,7 +67,7 @@ func (e *encoder) setMax(size uint32) {
 // evict makes room for an entry of a size.
 func (e *encoder) evict(room int) {
 	for e.size+room > e.max && e.oldest < e.next {
-		e.size -= e.entries[e.oldest%tableSlots].size()
+		e.size -= e.entry(e.oldest).size()
 		e.oldest++
 	}
 }
@@ -107,7 +112,7 @@ func (e *encoder) pair(dst []byte, static uint8, name, value []byte, never bool)
 	}
 	hash := e.hash(static, name, value)
 	slot := hash % uint64(len(e.byHash))
-	if n := e.byHash[slot]; n >= e.oldest && e.entries[n%tableSlots].is(hash, name, value) {
+	if n := e.byHash[slot]; n >= e.oldest && e.entry(n).is(hash, name, value) {
 		return appendInt(dst, 0x80, 7, staticLast+int(e.next-n))
 	}
 	if tag := uint32(hash>>32) | 1; e.sighted[slot] != tag {
@@ -127,15 +132,18 @@ func (e *encoder) hash(static uint8, name, value []byte) uint64 {
 	return hash ^ maphash.Bytes(e.seed, name)*0x9e3779b97f4a7c15
 }
 
-func (n *entry) is(hash uint64, name, value []byte) bool {
-	return n.hash == hash && bytes.Equal(n.text[:n.name], name) && bytes.Equal(n.text[n.name:], value)
+func (e *entry) is(hash uint64, name, value []byte) bool {
+	return e.hash == hash && bytes.Equal(e.text[:e.name], name) && bytes.Equal(e.text[e.name:], value)
 }
 
 // add puts a pair into the table.
 func (e *encoder) add(hash uint64, name, value []byte) {
 	n := len(name) + len(value) + 32
 	e.evict(n)
-	slot := &e.entries[e.next%tableSlots]
+	if len(e.entries) == int(e.next%tableSlots) {
+		e.entries = append(e.entries, entry{})
+	}
+	slot := e.entry(e.next)
 	slot.hash, slot.name = hash, len(name)
 	slot.text = append(append(slot.text[:0], name...), value...)
 	e.byHash[hash%uint64(len(e.byHash))] = e.next

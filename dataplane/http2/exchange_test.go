@@ -2,8 +2,6 @@ package http2
 
 import (
 	"bytes"
-	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -15,8 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	xhttp2 "golang.org/x/net/http2"
 
 	"github.com/headgate/headgate/dataplane/message"
 	"github.com/headgate/headgate/dataplane/socket"
@@ -85,7 +81,7 @@ func theirs(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength >= 0 && r.Header.Get("Content-Length") != "" {
 			w.Header().Set("Content-Length", strconv.FormatInt(r.ContentLength, 10))
 		}
-		w.WriteHeader(200)
+		w.WriteHeader(http.StatusOK)
 		w.(http.Flusher).Flush()
 		if _, err := io.Copy(w, r.Body); err != nil {
 			panic(http.ErrAbortHandler)
@@ -98,48 +94,36 @@ func theirs(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 	case path == "/interim":
 		w.Header().Set("Link", "</a>")
-		w.WriteHeader(103)
-		w.WriteHeader(103)
-		w.WriteHeader(200)
+		w.WriteHeader(http.StatusEarlyHints)
+		w.WriteHeader(http.StatusEarlyHints)
+		w.WriteHeader(http.StatusOK)
 	case path == "/only":
 		w.Header().Set("Grpc-Status", "12")
-		w.WriteHeader(200)
+		w.WriteHeader(http.StatusOK)
 	case path == "/head":
 		w.Header().Set("Content-Length", "1234")
 	}
 }
 
-// listenTheirs serves handler by x/net on a port of the loopback.
+// overClear is HTTP/2 in clear by prior knowledge, for net/http.
+func overClear() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetUnencryptedHTTP2(true)
+	return p
+}
+
+// listenTheirs serves handler by net/http on a port of the loopback.
 func listenTheirs(t testing.TB, handler http.HandlerFunc) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	server := &http.Server{Handler: handler, Protocols: overClear()}
 	var running sync.WaitGroup
-	var mu sync.Mutex
-	var conns []net.Conn
-	running.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			conns = append(conns, c)
-			mu.Unlock()
-			running.Go(func() {
-				(&xhttp2.Server{}).ServeConn(c, &xhttp2.ServeConnOpts{Handler: handler})
-			})
-		}
-	})
+	running.Go(func() { _ = server.Serve(l) })
 	t.Cleanup(func() {
-		l.Close()
-		mu.Lock()
-		for _, c := range conns {
-			c.Close()
-		}
-		mu.Unlock()
+		server.Close()
 		running.Wait()
 	})
 	return l.Addr().String()
@@ -234,19 +218,14 @@ func readAnswer(s *Stream) (*answer, error) {
 	return a, nil
 }
 
-// theirCaller calls with the transport of x/net.
+// theirCaller calls with the transport of net/http.
 type theirCaller struct {
 	address   string
-	transport *xhttp2.Transport
+	transport *http.Transport
 }
 
 func newTheirs(address string) *theirCaller {
-	return &theirCaller{address, &xhttp2.Transport{
-		AllowHTTP: true,
-		DialTLSContext: func(ctx context.Context, network, addr string, _ *tls.Config) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, addr)
-		},
-	}}
+	return &theirCaller{address, &http.Transport{Protocols: overClear()}}
 }
 
 func (o *theirCaller) close() { o.transport.CloseIdleConnections() }
@@ -295,11 +274,9 @@ func pairs(t *testing.T, body func(t *testing.T, c caller, mine bool)) {
 	for _, server := range []string{"our server", "their server"} {
 		for _, client := range []string{"our client", "their client"} {
 			t.Run(client+" "+server, func(t *testing.T) {
-				address := ""
+				address := listenTheirs(t, theirs)
 				if server == "our server" {
 					address = listen(t, Options{}, ours)
-				} else {
-					address = listenTheirs(t, theirs)
 				}
 				var c caller = newTheirs(address)
 				if client == "our client" {

@@ -190,7 +190,7 @@ func TestFieldsOfRequests(t *testing.T) {
 		":method", "GET", ":scheme", "http", ":path", "/p?a=b?c", ":authority", "test:1",
 		"a", "1", "cookie", "x=1", "b_c", "9", "cookie", "y=2", "b", "2", "cookie", "z=3")
 	ask(3, "CONNECT test:1 test   ", ":method", "CONNECT", ":authority", "test:1")
-	ask(5, "CONNECT test test /chat  websocket", ":method", "CONNECT", ":protocol", "websocket", ":scheme", "http", ":path", "/chat", ":authority", "test")
+	ask(5, "CONNECT test:2 test /chat  websocket", ":method", "CONNECT", ":protocol", "websocket", ":scheme", "http", ":path", "/chat", ":authority", "test:2")
 }
 
 // A head over the bound is answered, and what follows is understood: the tables

@@ -37,16 +37,12 @@ var staticStatuses = [...]uint16{200, 204, 206, 304, 400, 404, 500}
 
 // knownNames and knownStatic hold, for each interned name, its lower-case bytes,
 // which are never written to, and its index in the static table or 0.
-var (
-	knownNames  [256][]byte
-	knownStatic [256]uint8
-)
-
-func init() {
-	for id := range knownNames {
+var knownNames, knownStatic = func() (known [256][]byte, static [256]uint8) {
+	for id := range known {
 		if name := message.ID(id).String(); name != "" {
-			knownNames[id] = []byte(name)
-			knownStatic[id] = staticNames[name]
+			known[id] = []byte(name)
+			static[id] = staticNames[name]
 		}
 	}
-}
+	return known, static
+}()
