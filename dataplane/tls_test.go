@@ -1,12 +1,14 @@
 package dataplane
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -555,6 +557,113 @@ func (g *gate) bound(name string) *boundSocket {
 		}
 	}
 	return nil
+}
+
+// corked keeps back what is written until it is let go, so that it leaves in one
+// piece.
+type corked struct {
+	net.Conn
+	cork bool
+	kept []byte
+}
+
+func (c *corked) Write(p []byte) (int, error) {
+	if !c.cork {
+		return c.Conn.Write(p)
+	}
+	c.kept = append(c.kept, p...)
+	return len(p), nil
+}
+
+func (c *corked) letGo() error {
+	c.cork = false
+	_, err := c.Conn.Write(c.kept)
+	return err
+}
+
+// A request that comes with the end of its handshake is served, though the drain
+// came before both.
+func TestDrainServesWhatCameWithTheHandshake(t *testing.T) {
+	k := newKeyring(t)
+	k.issue("site", "site.example")
+	g := start(t, Options{Folder: k.folder})
+	g.apply(secured)
+	c := dial(t, g.at("web"))
+	until(t, "it is accepted", func() bool { open, _ := g.bound("web").Counts(); return open == 1 })
+	g.drain()
+	until(t, "the listener drains", func() bool { return g.draining.Load() })
+	wire := &corked{Conn: c.Conn}
+	over := tls.Client(wire, &tls.Config{RootCAs: k.Pool(), ServerName: "site.example", VerifyConnection: func(tls.ConnectionState) error {
+		wire.cork = true // what follows is the client's last word in the handshake
+		return nil
+	}})
+	if _, err := io.WriteString(over, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := wire.letGo(); err != nil {
+		t.Fatal(err)
+	}
+	c.in.Reset(over)
+	if a, err := c.receive(); err != nil || a.body != "here" || !a.last {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// What an upstream cuts does not look finished to a client, in whatever way its
+// end is told.
+func TestCutOverTLS(t *testing.T) {
+	k := newKeyring(t)
+	k.issue("site", "site.example")
+	config := &tls.Config{Certificates: []tls.Certificate{k.Issue([]string{"up.example"}).TLS(t)}}
+	g := start(t, Options{Folder: k.folder})
+	for _, test := range []struct {
+		name, head string
+		goodbye    bool // the upstream ends TLS as it should
+		whole      bool
+	}{
+		{"length", "Content-Length: 100\r\n\r\n", true, false},
+		{"chunked", "Transfer-Encoding: chunked\r\n\r\n64\r\n", true, false},
+		{"until the end", "\r\n", true, true},
+		{"until the end, cut", "\r\n", false, false},
+	} {
+		l, err := tls.Listen("tcp", "127.0.0.1:0", config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = http.ReadRequest(bufio.NewReader(c))
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n"+test.head+"a piece")
+			if test.goodbye {
+				_ = c.Close()
+			} else {
+				_ = c.(*tls.Conn).NetConn().Close()
+			}
+		}()
+		g.apply(fmt.Sprintf(`
+listeners: [{name: web, address: "127.0.0.1:0", tls: {certificates: [site]}}]
+certificates: [{name: site, certificateFile: site.crt, privateKeyFile: site.key}]
+caBundles: [{name: ca, file: ca.pem}]
+clusters: [{name: up, endpoints: [{address: "%s"}], tls: {caBundle: ca, serverName: up.example}}]
+routes: [{name: all, forward: {backends: [{cluster: up}]}}]
+`, l.Addr()))
+		// To HTTP/1.0, what is of no length ends with the connection.
+		c := k.mustSecure(g.at("web"))
+		if err := c.send("GET / HTTP/1.0\r\nHost: a\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		a, err := c.receive()
+		if (err == nil) != test.whole || test.whole && a.body != "a piece" {
+			t.Errorf("%s: %q, %v", test.name, a.body, err)
+		}
+		_ = l.Close()
+		<-served
+	}
 }
 
 // A drain while a client is in its handshake, and while its connection rests.

@@ -154,6 +154,9 @@ func (c *Conn) awaitRequest() bool {
 		c.phase.Store(active)
 		c.sock.Resume()
 	}
+	if errors.Is(err, socket.ErrInterrupted) && c.sock.FillAhead() {
+		return true
+	}
 	if errors.Is(err, socket.ErrInterrupted) && c.sock.Peek() == socket.Readable {
 		// It came before the drain, and is served as the last.
 		err = c.sock.Fill(0, 0)

@@ -106,7 +106,7 @@ func (c *Conn) Discard() {
 // is to come: above SmallBuffer a large buffer is used. deadline is a time of
 // Now, or 0 for none; when it has passed the error is os.ErrDeadlineExceeded.
 // ErrFull means that no buffer may be larger; io.EOF that the peer has closed
-// its side.
+// its side; io.ErrUnexpectedEOF that it has done so without ending TLS first.
 func (c *Conn) Fill(want int, deadline int64) error {
 	if err := c.makeRoom(want); err != nil {
 		return err
@@ -182,13 +182,13 @@ func (c *Conn) armRead(deadline int64) error {
 // readOnce reads what is there, or waits for it.
 func (c *Conn) readOnce(want int) (int, error) {
 	if c.under != nil && c.in == nil {
-		return endIsNoError(c.readSecure(want))
+		return endIsNoError(c.under.judge(c.readSecure(want)))
 	}
 	if c.try == nil || c.in != nil {
 		if c.in == nil {
 			c.in = GetBuffer(want)
 		}
-		return endIsNoError(c.net.Read(c.in[c.w:]))
+		return endIsNoError(c.under.judge(c.net.Read(c.in[c.w:])))
 	}
 	c.tryWant = want
 	// Whoever waits has just said something, and it takes the peer a moment to

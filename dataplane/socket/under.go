@@ -2,6 +2,7 @@ package socket
 
 import (
 	"errors"
+	"io"
 	"net"
 	"os"
 	"sync"
@@ -37,6 +38,7 @@ type Under struct {
 
 	// Owned by the reader.
 	quick bool // do not read from the wire
+	ended bool // the wire has been seen to end
 
 	mu sync.Mutex
 	// guarded by mu
@@ -70,7 +72,19 @@ func (u *Under) Read(p []byte) (int, error) {
 	if u.quick {
 		return 0, os.ErrDeadlineExceeded
 	}
-	return u.Conn.Read(p)
+	n, err := u.Conn.Read(p)
+	u.ended = u.ended || err == io.EOF
+	return n, err
+}
+
+// judge tells an end that the peer announced from one that anybody on the way
+// can make. crypto/tls does not, where a record ends (RFC 8446 section 6.1, RFC
+// 9112 section 9.8). u may be nil.
+func (u *Under) judge(n int, err error) (int, error) {
+	if u != nil && err == io.EOF && u.ended {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
 }
 
 // Write takes a record, or fails for good.
@@ -199,10 +213,15 @@ func (c *Conn) readSecure(want int) (int, error) {
 	if n == 0 {
 		return 0, err
 	}
+	return c.takeFirst(want)
+}
+
+// takeFirst takes a buffer for the first byte and what TLS has got besides.
+func (c *Conn) takeFirst(want int) (int, error) {
 	c.in = GetBuffer(want)
 	c.in[0] = c.first[0]
-	m, _ := c.readAhead(c.in[1:]) // an error that matters comes again
-	return 1 + m, nil
+	n, _ := c.readAhead(c.in[1:]) // an error that matters comes again
+	return 1 + n, nil
 }
 
 // readAhead reads what TLS has got from the wire already.
@@ -210,6 +229,21 @@ func (c *Conn) readAhead(p []byte) (int, error) {
 	c.under.quick = true
 	defer func() { c.under.quick = false }()
 	return c.net.Read(p)
+}
+
+// FillAhead adds to Buffered what TLS has read ahead of those who Fill, and
+// reports whether there was anything. It does not wait, and nothing interrupts
+// it. It is for a connection without TLS too, which has nothing of the kind.
+func (c *Conn) FillAhead() bool {
+	if c.under == nil || c.in != nil {
+		return false
+	}
+	if n, _ := c.readAhead(c.first[:]); n == 0 {
+		return false
+	}
+	n, _ := c.takeFirst(0)
+	c.w = n
+	return true
 }
 
 // Spent reports whether all that came from the wire was consumed. Peek and

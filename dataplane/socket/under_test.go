@@ -141,6 +141,36 @@ func TestSpentSeesWhatTLSHolds(t *testing.T) {
 	}
 }
 
+// What TLS has read ahead is there, though reads are interrupted.
+func TestFillAhead(t *testing.T) {
+	c, client, _ := secured(t)
+	if c.FillAhead() {
+		t.Fatal("something was read ahead of nothing")
+	}
+	for _, text := range []string{"one", "two"} {
+		if _, err := client.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for waiting(t, c) < 2*(3+22) {
+	}
+	if err := c.Fill(0, 0); err != nil {
+		t.Fatal(err)
+	}
+	c.Consume(len(c.Buffered()))
+	c.Release()
+	c.Interrupt()
+	if err := c.Fill(0, 0); !errors.Is(err, ErrInterrupted) {
+		t.Fatalf("error %v", err)
+	}
+	if !c.FillAhead() || string(c.Buffered()) != "two" {
+		t.Errorf("%q is there", c.Buffered())
+	}
+	if c.FillAhead() {
+		t.Error("something is there twice")
+	}
+}
+
 // waiting is how many bytes the kernel has for a connection.
 func waiting(t testing.TB, c *Conn) (n int) {
 	t.Helper()
@@ -200,6 +230,35 @@ func TestAbortIsNoEnd(t *testing.T) {
 	c.Abort()
 	if _, err := client.Read(got); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// An end that was not announced is none: whoever is on the way could make it.
+func TestUnannouncedEnd(t *testing.T) {
+	c, client, far := secured(t)
+	if _, err := client.Write([]byte("half")); err != nil {
+		t.Fatal(err)
+	}
+	if err := far.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := c.Fill(0, 0); err != nil {
+			if !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Fatalf("error %v", err)
+			}
+			break
+		}
+	}
+	if string(c.Buffered()) != "half" {
+		t.Errorf("%q came", c.Buffered())
+	}
+	c, client, _ = secured(t)
+	if err := client.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Fill(0, 0); err != io.EOF {
+		t.Fatalf("error %v", err)
 	}
 }
 
