@@ -78,3 +78,44 @@ func get(tb testing.TB, client *Client) {
 		s.Consume(len(s.Buffered()))
 	}
 }
+
+// BenchmarkRelay is gRPC-like calls through a relay of our two sides to a server
+// of ours: four sides of the wire for each call.
+func BenchmarkRelay(b *testing.B) {
+	fields := &message.Fields{}
+	fields.Add([]byte("content-type"), []byte("application/grpc"))
+	trailers := &message.Fields{}
+	trailers.Add([]byte("grpc-status"), []byte("0"))
+	backend := dial(b, listen(b, Options{MaxConcurrentStreams: 1000}, func(s *Stream) {
+		for s.Fill(0, 0) == nil {
+			s.Consume(len(s.Buffered()))
+		}
+		_ = s.WriteResponseHead(200, fields, false, 0)
+		_, _ = s.WriteData([]byte("hello"), false, 0)
+		_ = s.WriteTrailers(trailers, 0)
+	}), Options{MaxConcurrentStreams: 1000})
+	if err := backend.AwaitSettings(socket.Now() + 1e9); err != nil {
+		b.Fatal(err)
+	}
+	address := listen(b, Options{}, func(s *Stream) { relay(s, backend) })
+	var work sync.WaitGroup
+	calls := make(chan struct{}, 1024)
+	for range 10 {
+		client := dial(b, address, Options{})
+		for range 32 {
+			work.Go(func() {
+				for range calls {
+					get(b, client)
+				}
+			})
+		}
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		calls <- struct{}{}
+	}
+	close(calls)
+	work.Wait()
+	b.StopTimer()
+}

@@ -2,6 +2,7 @@ package http2
 
 import (
 	"errors"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -164,10 +165,11 @@ func (c *conn) end(err error) {
 // ended as it was meant to.
 func (c *conn) takeDown(err error) error {
 	c.mu.Lock()
-	if c.ended && errors.Is(err, socket.ErrInterrupted) {
-		err = c.endErr
+	if c.ended {
+		err = c.endErr // what comes of that is not the reason
 	}
-	c.ended = true
+	c.ended, c.endErr = true, err
+	leaves := len(c.streams)+c.opened == 0 && errors.Is(err, io.EOF) // as a peer may that wants nothing more
 	polite := c.sayGoodbye(err)
 	c.mu.Unlock()
 	c.failStreams(err)
@@ -184,6 +186,9 @@ func (c *conn) takeDown(err error) error {
 	c.awaitStaff()
 	c.release()
 	close(c.done)
+	if leaves {
+		return nil
+	}
 	return err
 }
 

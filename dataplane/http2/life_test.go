@@ -150,8 +150,25 @@ func TestLostConnection(t *testing.T) {
 	}
 	s.Finish()
 	<-client.Done()
-	if _, err := client.NewStream(); err == nil {
-		t.Error("a stream on a lost connection")
+	if _, err := client.NewStream(); !errors.As(err, &lost) || !errors.As(client.Err(), &lost) {
+		t.Errorf("a stream on a lost connection: %v", err)
+	}
+}
+
+// A client may close when it wants nothing more, and not before.
+func TestClientLeaves(t *testing.T) {
+	ended := make(chan error, 1)
+	address := listenWith(t, Options{}, echo, func(err error) { ended <- err })
+	for _, busy := range []bool{false, true} {
+		c := clientPeer(t, address)
+		c.headers(1, !busy, get1()...)
+		if c.expect("HEADERS 1"); !busy {
+			c.expect("DATA 1 0 end")
+		}
+		c.net.Close()
+		if err := <-ended; (err != nil) != busy {
+			t.Errorf("busy %v: %v", busy, err)
+		}
 	}
 }
 

@@ -21,8 +21,8 @@ func NewServer(c *socket.Conn, o Options, handle func(*Stream)) *Server {
 
 // Serve runs the connection on the calling goroutine, and closes it. It returns
 // when every handler has returned. The error is nil if the connection ended after
-// Shutdown, Close or a GOAWAY of the peer, or was idle for too long; else a
-// *ConnError.
+// Shutdown, Close or a GOAWAY of the peer, or had no stream when the peer closed it
+// or it was idle for too long; else a *ConnError.
 func (s *Server) Serve() error { return s.conn.run() }
 
 // Shutdown lets the requests that are under way, or on their way, be the last,

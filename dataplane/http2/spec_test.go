@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"math/big"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -88,4 +89,29 @@ func listenTLS(t testing.TB, o Options, handle func(*Stream)) string {
 	certificate, _ := testCertificate(t)
 	config := &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2"}}
 	return listenOver(t, o, handle, func(error) {}, func(c net.Conn) net.Conn { return tls.Server(c, config) })
+}
+
+// TestH2load has the load generator of nghttp2 make requests, where it is
+// installed: one more client that is not written in Go.
+func TestH2load(t *testing.T) {
+	program, err := exec.LookPath("h2load")
+	if err != nil {
+		t.Skip("h2load is not installed")
+	}
+	body := filepath.Join(t.TempDir(), "body")
+	if err := os.WriteFile(body, make([]byte, 50<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, address := range map[string]string{
+		"http":  listen(t, Options{}, echo),
+		"https": listenTLS(t, Options{}, echo),
+	} {
+		for _, flags := range [][]string{nil, {"-d", body}} {
+			args := append(flags, "-n", "2000", "-c", "4", "-m", "32", name+"://"+address+"/echo")
+			out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput()
+			if err != nil || !strings.Contains(string(out), "2000 succeeded, 0 failed, 0 errored, 0 timeout") {
+				t.Errorf("%v\n%s", err, out)
+			}
+		}
+	}
 }
