@@ -97,7 +97,7 @@ func serveSite(t testing.TB, network, address string, config *tls.Config) *site 
 	_ = s.Listener.Close()
 	s.Listener, s.Config.ErrorLog = l, log.New(io.Discard, "", 0)
 	if config != nil {
-		s.TLS = config
+		s.TLS, s.EnableHTTP2 = config, len(config.NextProtos) > 0
 		s.StartTLS()
 	} else {
 		s.Start()

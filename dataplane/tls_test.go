@@ -398,6 +398,45 @@ routes: [{name: all, forward: {backends: [{cluster: up}]}}]
 	}
 }
 
+// The same over HTTP/2, where requests share a connection.
+func TestCase23HTTP2(t *testing.T) {
+	k := newKeyring(t)
+	k.issue("one", "one")
+	s := serveSite(t, "tcp", "127.0.0.1:0", &tls.Config{
+		Certificates: []tls.Certificate{k.Issue([]string{"a.example", "b.example"}).TLS(t)},
+		ClientAuth:   tls.RequestClientCert, NextProtos: []string{"h2"},
+	})
+	g := start(t, Options{Folder: k.folder})
+	apply := func(name string) {
+		t.Helper()
+		g.apply(fmt.Sprintf(`
+listeners: [{name: web, address: "127.0.0.1:0"}]
+certificates: [{name: one, certificateFile: one.crt, privateKeyFile: one.key}]
+caBundles: [{name: ca, file: ca.pem}]
+clusters: [{name: up, endpoints: [{address: "%s"}], http2: {}, tls: {caBundle: ca, serverName: %s, clientCertificate: one}}]
+routes: [{name: all, forward: {backends: [{cluster: up}]}}]
+`, s.address(), name))
+	}
+	apply("a.example")
+	c := dial(t, g.at("web"))
+	visit := func(peer string, connections int) {
+		t.Helper()
+		if a := c.mustGet(t, "/"); a.status != 200 || a.header.Get("X-Peer") != peer || s.connections() != connections {
+			t.Errorf("%d connections, want %d: %+v", s.connections(), connections, a)
+		}
+	}
+	visit("one", 1)
+	visit("one", 1)
+	apply("b.example")
+	visit("one", 2)
+	k.issue("one", "two")
+	if err := g.Reopen(); err != nil {
+		t.Fatal(err)
+	}
+	visit("two", 3)
+	visit("two", 3)
+}
+
 // Probes speak TLS as requests do.
 func TestProbesOverTLS(t *testing.T) {
 	k := newKeyring(t)

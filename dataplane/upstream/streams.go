@@ -18,11 +18,17 @@ type streams struct {
 type streamShard struct {
 	mu sync.Mutex
 	// guarded by mu
-	clients []*http2.Client
+	clients []shared
 	dialing chan struct{} // closed when the connection that is being opened is there, or is not
 	err     error         // of the last that could not be opened
 	retired bool
 	_       [16]byte
+}
+
+// shared is a connection that many requests share.
+type shared struct {
+	*http2.Client
+	conn *pool.Conn
 }
 
 // Stream is a stream to the endpoint over HTTP/2, on a connection that is there
@@ -32,7 +38,7 @@ func (e *Endpoint) Stream(shard int, deadline int64) (s *http2.Stream, reused bo
 	shards := e.streams.shards
 	p := &shards[shard%len(shards)]
 	for {
-		s, wait := p.take()
+		s, wait := p.take(e)
 		if s != nil {
 			return s, true, nil
 		}
@@ -46,13 +52,16 @@ func (e *Endpoint) Stream(shard int, deadline int64) (s *http2.Stream, reused bo
 	}
 }
 
-// take makes a stream on a connection that has room. Without one, wait is what
-// to wait for; nil: the caller is the one that opens a connection.
-func (p *streamShard) take() (s *http2.Stream, wait chan struct{}) {
+// take makes a stream on a connection that has room. Those that are outdated
+// end with the streams they have. Without one, wait is what to wait for; nil: the
+// caller is the one that opens a connection.
+func (p *streamShard) take(e *Endpoint) (s *http2.Stream, wait chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.clients {
-		if s, err := c.NewStream(); err == nil {
+		if e.outdated(c.conn) {
+			c.Shutdown()
+		} else if s, err := c.NewStream(); err == nil {
 			return s, nil
 		}
 	}
@@ -87,7 +96,7 @@ func (e *Endpoint) openStream(p *streamShard, deadline int64) (*http2.Stream, bo
 	if err != nil {
 		return nil, false, &ConnectError{Address: e.address, Err: err}
 	}
-	p.clients = append(p.clients, c)
+	p.clients = append(p.clients, shared{c, conn})
 	if p.retired {
 		c.Shutdown()
 	}
@@ -105,7 +114,7 @@ func (p *streamShard) follow(c *http2.Client, conn *pool.Conn) {
 	conn.Discard()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.clients = slices.DeleteFunc(p.clients, func(other *http2.Client) bool { return other == c })
+	p.clients = slices.DeleteFunc(p.clients, func(other shared) bool { return other.Client == c })
 }
 
 // shutdown lets the streams that are open be the last.
