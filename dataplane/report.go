@@ -18,33 +18,52 @@ import (
 )
 
 // endpointChanged tells of a change of an endpoint: to those who watch events,
-// and as a log record and a metric. It must not block.
+// and, if what it is used for has changed, as a log record and a metric. It must
+// not block.
 func (s *Server) endpointChanged(e upstream.Event) {
 	version := ""
 	if live := s.engine.Live().Snapshot; live != nil {
 		version = live.Version
 	}
-	s.recorder.Health(telemetry.HealthRecord{
-		Cluster: e.Cluster, Endpoint: e.Endpoint, From: e.From.String(), To: e.To.String(),
-		Cause: e.Cause, Evidence: e.Evidence, SnapshotVersion: version, At: e.At,
-	})
+	if e.Kind != upstream.CircuitChanged {
+		s.recorder.Health(telemetry.HealthRecord{
+			Cluster: e.Cluster, Endpoint: e.Endpoint, From: e.From.String(), To: e.To.String(),
+			Cause: e.Cause, Evidence: e.Evidence, SnapshotVersion: version, At: e.At,
+		})
+	}
 	s.events.Publish(endpointEvent(&e))
 }
 
 func endpointEvent(e *upstream.Event) *controlv1.Event {
 	event := &controlv1.Event{Time: timestamppb.New(e.At)}
-	if e.Kind == upstream.HealthChanged {
+	switch e.Kind {
+	case upstream.HealthChanged:
 		event.Detail = &controlv1.Event_EndpointHealth{EndpointHealth: &controlv1.EndpointHealthEvent{
 			Cluster: e.Cluster, Endpoint: e.Endpoint, From: healthState(e.From), To: healthState(e.To),
 			Cause: e.Cause, Evidence: e.Evidence, NextProbe: timestamp(e.NextProbe),
 		}}
-		return event
+	case upstream.CircuitChanged:
+		event.Detail = &controlv1.Event_Circuit{Circuit: &controlv1.CircuitEvent{
+			Cluster: e.Cluster, Endpoint: e.Endpoint, From: circuitState(e.CircuitFrom), To: circuitState(e.CircuitTo),
+			Cause: e.Cause, Evidence: e.Evidence, NextTry: timestamp(e.NextTry),
+		}}
+	default:
+		event.Detail = &controlv1.Event_Ejection{Ejection: &controlv1.EjectionEvent{
+			Cluster: e.Cluster, Endpoint: e.Endpoint, Ejected: e.Kind == upstream.Ejected,
+			Cause: e.Cause, Evidence: e.Evidence, Count: uint32(e.Ejections), Until: timestamp(e.Until),
+		}}
 	}
-	event.Detail = &controlv1.Event_Ejection{Ejection: &controlv1.EjectionEvent{
-		Cluster: e.Cluster, Endpoint: e.Endpoint, Ejected: e.Kind == upstream.Ejected,
-		Cause: e.Cause, Evidence: e.Evidence, Count: uint32(e.Ejections), Until: timestamp(e.Until),
-	}}
 	return event
+}
+
+func circuitState(s upstream.CircuitState) controlv1.CircuitState {
+	switch s {
+	case upstream.CircuitOpen:
+		return controlv1.CircuitState_CIRCUIT_STATE_OPEN
+	case upstream.CircuitHalfOpen:
+		return controlv1.CircuitState_CIRCUIT_STATE_HALF_OPEN
+	}
+	return controlv1.CircuitState_CIRCUIT_STATE_CLOSED
 }
 
 func healthState(s upstream.State) controlv1.HealthState {
@@ -136,12 +155,16 @@ func trouble(e *controlv1.EndpointStatus) int {
 }
 
 func endpointStatus(e *upstream.EndpointStatus) *controlv1.EndpointStatus {
-	return &controlv1.EndpointStatus{
-		Address: e.Address, Zone: e.Zone, Weight: uint32(e.Weight), Health: healthState(e.Health),
+	status := &controlv1.EndpointStatus{
+		Address: e.Address, Zone: e.Zone, Weight: uint32(e.Weight), Priority: uint32(e.Priority), Health: healthState(e.Health),
 		Since: timestamp(e.Since), LastCause: e.Cause, NextProbe: timestamp(e.NextProbe), EjectedUntil: timestamp(e.EjectedUntil),
 		RequestsInFlight: uint64(max(e.InFlight, 0)), Requests: e.Requests, Failures: e.Failures,
 		Connections: uint64(e.ConnectionsIdle + e.ConnectionsActive),
 	}
+	if e.HasCircuit {
+		status.Circuit = circuitState(e.Circuit)
+	}
+	return status
 }
 
 // gauges are read when metrics are.

@@ -71,6 +71,21 @@ func (id ID) String() string {
 	return names[id]
 }
 
+// Bytes is String as bytes, which must not be changed; nil for Other.
+func (id ID) Bytes() []byte {
+	if id >= lastID {
+		return nil
+	}
+	return nameBytes[id]
+}
+
+var nameBytes = func() (table [lastID][]byte) {
+	for id := ID(1); id < lastID; id++ {
+		table[id] = []byte(names[id])
+	}
+	return table
+}()
+
 // HopByHop reports whether a field is for one connection only and is never
 // forwarded as it came, whether Connection names it or not (RFC 9110 section
 // 7.6.1). The credentials for a proxy are counted in: Headgate asks for none.

@@ -17,6 +17,7 @@ import (
 // attempt is one try on one endpoint.
 type attempt struct {
 	endpoint *upstream.Endpoint
+	ticket   upstream.Ticket
 	up       *pool.Conn    // over HTTP/1
 	stream   *http2.Stream // over HTTP/2; one of the two is set once there is a connection
 	from     bodySource    // where the answer is read from: up or stream
@@ -33,17 +34,17 @@ const watch = int64(250 * time.Millisecond)
 // try makes one attempt up to the response head. A nil failure means that
 // x.resp holds the final head and its body follows on x.attempt.up.
 func (x *exchange) try(fresh bool) *failure {
-	ep, none := x.cluster.Pick(x.tried)
+	x.pick.Tried, x.pick.Now = x.tried, x.now
+	ep, ticket, none := x.cluster.Start(&x.pick)
 	if ep == nil {
 		return unavailable(none)
 	}
 	f := x.route.route.Forward
-	x.attempt = attempt{endpoint: ep, facts: x.gen.View.Attempt(&x.facts)}
+	x.attempt = attempt{endpoint: ep, ticket: ticket, facts: x.gen.View.Attempt(&x.facts)}
 	a := &x.attempt
 	a.facts.Endpoint = ep.Address()
 	x.now = a.facts.Started
 	a.deadline = earlier(x.deadline, after(x.now, f.PerTry))
-	ep.Begin()
 	if fail := x.connect(fresh); fail != nil {
 		return fail
 	}
@@ -341,8 +342,17 @@ func (x *exchange) forsake() {
 func (x *exchange) settle() {
 	a := &x.attempt
 	a.facts.Ended = x.tick()
-	a.endpoint.Done(a.outcome, a.facts.Ended-a.facts.Started)
+	a.endpoint.End(a.ticket, a.outcome, a.latency())
 	x.attempt = attempt{}
+}
+
+// latency is how long the endpoint took to answer. What its client takes to read
+// the answer says nothing of it.
+func (a *attempt) latency() int64 {
+	if a.facts.FirstByteAt != 0 {
+		return a.facts.FirstByteAt - a.facts.Started
+	}
+	return a.facts.Ended - a.facts.Started
 }
 
 // after is a time of socket.Now plus a timeout, or 0 if the timeout is none.

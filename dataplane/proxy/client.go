@@ -115,10 +115,10 @@ func (x *exchange) addForwarded() {
 		x.addOut(message.XForwardedFor, x.appendChain(x.out))
 	}
 	if proto {
-		x.fields.AddID(message.XForwardedProto, []byte("x-forwarded-proto"), []byte(x.scheme()))
+		x.addOut(message.XForwardedProto, append(x.out, x.scheme()...))
 	}
 	if host {
-		x.fields.AddID(message.XForwardedHost, []byte("x-forwarded-host"), x.req.Authority)
+		x.fields.AddID(message.XForwardedHost, message.XForwardedHost.Bytes(), x.req.Authority)
 	}
 }
 

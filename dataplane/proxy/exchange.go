@@ -37,6 +37,7 @@ type exchange struct {
 
 	cluster  *upstream.Cluster
 	tried    []*upstream.Endpoint
+	pick     upstream.Pick
 	deadline int64 // of the whole exchange, 0: none
 	attempt  attempt
 	retries  int

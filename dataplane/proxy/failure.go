@@ -107,8 +107,11 @@ func (x *exchange) badResponse(err error) *failure {
 
 func unavailable(none upstream.Unavailable) *failure {
 	detail := "no endpoint of the cluster is healthy"
-	if none == upstream.NoEndpoints {
+	switch none {
+	case upstream.NoEndpoints:
 		detail = "the cluster has no endpoint"
+	case upstream.CircuitsOpen:
+		detail = "the circuits of all endpoints are open"
 	}
 	return &failure{status: 503, reason: reasonUnavailable, detail: detail, final: true}
 }

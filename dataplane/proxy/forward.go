@@ -18,6 +18,7 @@ func (x *exchange) forward() {
 	x.facts.Cluster = x.cluster.Config()
 	x.deadline = after(x.facts.Started, f.Request)
 	x.rewrite(&f.Rewrite)
+	x.describe()
 	if !x.cluster.Begin() {
 		x.refuse(503, reasonLimit, "the cluster is over its limit of requests")
 		return

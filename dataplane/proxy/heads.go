@@ -118,6 +118,9 @@ func (x *exchange) appendResponseHead(dst []byte, body message.Body) []byte {
 	dst = http1.AppendStatusLine(dst, resp.Status, resp.Reason)
 	dst = x.appendResponseFields(dst, body)
 	dst = append(dst, x.route.response.lines...)
+	if x.bindsClient() {
+		dst = append(x.appendAffinity(append(dst, "Set-Cookie: "...)), "\r\n"...)
+	}
 	dst = x.appendPersistence(dst)
 	return appendFraming(dst, body)
 }

@@ -120,22 +120,23 @@ func (x *exchange) writeStreamHead(body message.Body, end bool) *failure {
 	fields := x.resp.Fields.All()
 	names := nominates(&x.resp.Fields)
 	x.fields.Reset()
+	x.out = x.out[:0]
 	for i := range fields {
 		if f := &fields[i]; x.passes(f, body.Kind, names) {
 			x.fields.AddID(f.ID, f.Name, f.Value)
 		}
 	}
 	if body.Kind == message.BodyLength {
-		x.out = strconv.AppendInt(x.out[:0], body.Length, 10)
-		x.fields.AddID(message.ContentLength, contentLength, x.out)
+		x.addOut(message.ContentLength, strconv.AppendInt(x.out, body.Length, 10))
 	}
 	x.addEdits(&x.route.response)
+	if x.resp.Status >= 200 && x.bindsClient() {
+		x.addOut(message.SetCookie, x.appendAffinity(x.out))
+	}
 	err := x.stream.WriteResponseHead(x.resp.Status, &x.fields, end, x.idleDeadline())
 	x.out = x.out[:0]
 	return streamFailure(err)
 }
-
-var contentLength = []byte("content-length")
 
 func (x *exchange) addEdits(e *edits) {
 	for i := range e.fields {

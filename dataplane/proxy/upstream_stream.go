@@ -156,7 +156,7 @@ func (x *exchange) streamHead() http2.RequestHead {
 		x.addOut(message.Traceparent, x.facts.AppendTraceparent(x.out))
 	}
 	if req.TETrailers {
-		x.fields.AddID(message.TE, []byte("te"), []byte("trailers"))
+		x.fields.AddID(message.TE, message.TE.Bytes(), []byte("trailers"))
 	}
 	if req.Body.Kind == message.BodyLength {
 		x.addOut(message.ContentLength, strconv.AppendInt(x.out, req.Body.Length, 10))
@@ -177,7 +177,7 @@ func (x *exchange) streamHead() http2.RequestHead {
 
 // addOut adds a field whose value is what grown has more than x.out.
 func (x *exchange) addOut(id message.ID, grown []byte) {
-	x.fields.AddID(id, []byte(id.String()), grown[len(x.out):])
+	x.fields.AddID(id, id.Bytes(), grown[len(x.out):])
 	x.out = grown
 }
 

@@ -106,7 +106,7 @@ caBundles[0].pem: holds no certificate in PEM [pem]`},
 	{"kind", `tiers: [{name: t}]`, `tiers: not supported yet: tiers [unsupported]`},
 	{"message", `clusters: [{name: c, limits: {adaptiveConcurrency: {}}}]`, `clusters[1].limits.adaptiveConcurrency: not supported yet: clusters[1].limits.adaptiveConcurrency [unsupported]`},
 	{"scalar", `clusters: [{name: c, limits: {maxRetries: 1}}]`, `clusters[1].limits.maxRetries: not supported yet: clusters[1].limits.maxRetries [unsupported]`},
-	{"member of a oneof", `clusters: [{name: c, loadBalancing: {consistentHash: {path: {}}}}]`, `clusters[1].loadBalancing.consistentHash: not supported yet: clusters[1].loadBalancing.consistentHash [unsupported]`},
+	{"member of a oneof", `routes: [{name: r, matches: [{path: {exact: /r}}], registerDevice: {tier: free}}]`, `routes[1].registerDevice: not supported yet: routes[1].registerDevice [unsupported]`},
 }
 
 // merged reads base and more as one configuration.
