@@ -54,12 +54,11 @@ routes:
 		serveSite(t, "unix", filepath.Join(dir, "c"), nil).address(), serveSite(t, "unix", filepath.Join(dir, "d"), over()).address()))
 	large := strings.Repeat("headgate", 64<<10)
 	for _, name := range []string{"tcp", "tcp-tls", "unix", "unix-tls"} {
-		proto, c := "http", (*client)(nil)
+		proto, connect := "http", func() *client { return dial(t, g.at(name)) }
 		if strings.HasSuffix(name, "-tls") {
-			proto, c = "https", k.mustSecure(g.at(name))
-		} else {
-			c = dial(t, g.at(name))
+			proto, connect = "https", func() *client { return k.mustSecure(g.at(name)) }
 		}
+		c := connect()
 		for _, to := range []string{"/tcp", "/tcp-tls", "/unix", "/unix-tls"} {
 			a := c.mustGet(t, to)
 			if a.status != 200 || a.body != "site" || a.header.Get("X-Proto") != proto {
@@ -564,7 +563,7 @@ func (c *client) mustGetRest(t testing.TB) answer {
 	return a
 }
 
-// Who connects and says nothing is not waited for for ever, and is counted.
+// Who connects and says nothing is turned away in time, and counted.
 func TestHandshakeTimeout(t *testing.T) {
 	k := newKeyring(t)
 	k.issue("site", "site.example")

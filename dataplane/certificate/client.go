@@ -112,7 +112,7 @@ const maxSessions = 128
 func (c *Client) config(state *clientState) *tls.Config {
 	config := &tls.Config{
 		ServerName:         c.options.ServerName,
-		InsecureSkipVerify: c.options.Insecure,
+		InsecureSkipVerify: c.options.Insecure, //nolint:gosec // only where the configuration asks for it
 		NextProtos:         c.options.Protocols,
 		MinVersion:         tls.VersionTLS12,
 		Time:               c.store.options.Now,

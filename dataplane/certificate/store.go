@@ -2,6 +2,7 @@ package certificate
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -140,9 +141,9 @@ func (m *material) fault(i int) []*SourceError {
 	if m.broken == nil {
 		return nil
 	}
-	part := 0
-	if p, ok := m.broken.(*PartError); ok {
-		part = p.Part
+	part, at := 0, (*PartError)(nil)
+	if errors.As(m.broken, &at) {
+		part = at.Part
 	}
 	path := "caBundles[" + strconv.Itoa(i) + "]." + [...]string{"pem", "file"}[m.texts[part].kind()]
 	if m.kind == KindCertificate {

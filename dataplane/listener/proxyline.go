@@ -144,7 +144,7 @@ func parseVersion2(b []byte) (line proxyLine, n int, err error) {
 // parseAddresses reads the addresses of version 2. TLVs may follow them; none is
 // of interest, but they must be whole.
 func parseAddresses(family byte, rest []byte) (line proxyLine, err error) {
-	size := 0
+	var size int
 	switch family {
 	case familyUnspecified:
 		return line, nil

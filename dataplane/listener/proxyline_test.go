@@ -28,7 +28,7 @@ var proxyLines = []struct{ name, line, client string }{
 	{"highest port", "PROXY TCP4 255.255.255.255 255.255.255.255 65535 65535\r\n", "255.255.255.255:65535"},
 	{"port 0", "PROXY TCP4 192.0.2.1 10.0.0.1 0 443\r\n", "192.0.2.1:0"},
 	{"unknown", "PROXY UNKNOWN\r\n", ""},
-	{"unknown with more", "PROXY UNKNOWN ffff:f...f:ffff ffff:f...f:ffff 65535 65535\r\n", ""},
+	{"unknown with more", "PROXY UNKNOWN ffff:f...f:ffff eeee:e...e:eeee 65535 65535\r\n", ""},
 	{"longest", "PROXY UNKNOWN " + strings.Repeat("x", maxLine-16) + "\r\n", ""},
 
 	{"too long", "PROXY UNKNOWN " + strings.Repeat("x", maxLine-15) + "\r\n", "!"},
