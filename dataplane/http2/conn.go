@@ -195,12 +195,14 @@ func (c *conn) takeDown(err error) error {
 // sayGoodbye appends a GOAWAY, if there is somebody to read it. mu is held.
 func (c *conn) sayGoodbye(err error) bool {
 	if fault, ok := errors.AsType[*ConnError](err); ok {
-		if fault.Remote || fault.Err != nil {
+		switch {
+		case fault.Err != nil:
 			return false
+		case !fault.Remote:
+			c.countEnd(fault.Code)
+			c.goAway(fault.Code, fault.Reason)
+			return true
 		}
-		c.countEnd(fault.Code)
-		c.goAway(fault.Code, fault.Reason)
-		return true
 	}
 	if !c.goAwaySent {
 		c.goAway(NoError, "")

@@ -368,9 +368,9 @@ func TestInterim(t *testing.T) {
 func TestManyAtOnce(t *testing.T) {
 	pairs(t, func(t *testing.T, c caller, _ bool) {
 		var calls sync.WaitGroup
-		for i := range 64 {
+		for i := range 40 {
 			calls.Go(func() {
-				body := bytes.Repeat([]byte{byte(i)}, 1000*i)
+				body := bytes.Repeat([]byte{byte(i)}, 1600*i)
 				for range 4 {
 					a, err := c.do(t, &call{method: "POST", path: "/echo", body: body, fields: map[string]string{"x-n": fmt.Sprint(i)}})
 					if err != nil {

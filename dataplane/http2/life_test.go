@@ -155,6 +155,23 @@ func TestLostConnection(t *testing.T) {
 	}
 }
 
+// A peer that goes away with a fault is not reset: what it still sends is read.
+func TestPeerGoesAway(t *testing.T) {
+	ended := make(chan error, 1)
+	c := clientPeer(t, listenWith(t, Options{}, echo, func(err error) { ended <- err }))
+	c.ok(c.fr.WriteGoAway(0, xhttp2.ErrCode(77), []byte("why")))
+	c.expect("GOAWAY 0 NO_ERROR")
+	c.ok(c.fr.WritePing(false, [8]byte{}))
+	if _, err := c.fr.ReadFrame(); !errors.Is(err, io.EOF) {
+		t.Errorf("read %v", err)
+	}
+	c.net.Close()
+	var fault *ConnError
+	if err := <-ended; !errors.As(err, &fault) || !fault.Remote || fault.Code != 77 || fault.Reason != "why" {
+		t.Errorf("ended with %v", err)
+	}
+}
+
 // A client may close when it wants nothing more, and not before.
 func TestClientLeaves(t *testing.T) {
 	ended := make(chan error, 1)

@@ -107,9 +107,9 @@ func TestH2load(t *testing.T) {
 		"https": listenTLS(t, Options{}, echo),
 	} {
 		for _, flags := range [][]string{nil, {"-d", body}} {
-			args := append(flags, "-n", "2000", "-c", "4", "-m", "32", name+"://"+address+"/echo")
+			args := append(flags, "-n", "500", "-c", "4", "-m", "32", name+"://"+address+"/echo")
 			out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput()
-			if err != nil || !strings.Contains(string(out), "2000 succeeded, 0 failed, 0 errored, 0 timeout") {
+			if err != nil || !strings.Contains(string(out), "500 succeeded, 0 failed, 0 errored, 0 timeout") {
 				t.Errorf("%v\n%s", err, out)
 			}
 		}
