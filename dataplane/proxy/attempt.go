@@ -161,16 +161,16 @@ func (x *exchange) firstBody() ([]byte, *failure) {
 		x.out = append(x.out, b.data...)
 		return nil, nil
 	}
-	b.decoder.Reset(x.req.Body, &x.site.limits)
-	for used := 0; !b.decoder.Done(); {
-		data, n, err := b.decoder.Next(b.data[used:])
+	x.bodyDecoder.Reset(x.req.Body, &x.site.limits)
+	for used := 0; !x.bodyDecoder.Done(); {
+		data, n, err := x.bodyDecoder.Next(b.data[used:])
 		if err != nil {
 			return nil, badBody(err)
 		}
 		used += n
 		x.out = appendChunk(x.out, data)
 	}
-	x.out = http1.AppendTrailers(x.out, b.decoder.Trailers())
+	x.out = http1.AppendTrailers(x.out, x.bodyDecoder.Trailers())
 	return nil, nil
 }
 

@@ -16,7 +16,6 @@ type requestBody struct {
 	streams bool
 	begun   bool // some of a body that streams has left the client's buffer
 	ended   bool // a body that streams was read to its end
-	decoder http1.Decoder
 }
 
 // finished reports whether nothing of the body is left to read.
@@ -40,7 +39,7 @@ func (x *exchange) takeBody() bool {
 			return x.req.Upgrade == nil || x.keepHead()
 		}
 	default:
-		n, size, err := wholeChunked(&b.decoder, rest, &x.site.limits)
+		n, size, err := wholeChunked(&x.bodyDecoder, rest, &x.site.limits)
 		if err != nil {
 			x.refuseHead(err)
 			return false
@@ -52,7 +51,7 @@ func (x *exchange) takeBody() bool {
 		}
 	}
 	b.streams = true
-	b.decoder.Reset(x.req.Body, &x.site.limits)
+	x.bodyDecoder.Reset(x.req.Body, &x.site.limits)
 	return x.keepHead()
 }
 

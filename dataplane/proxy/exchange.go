@@ -17,15 +17,29 @@ import (
 // it; while a request body streams, the upload owns the reading side of the
 // client and the writing side of the upstream connection.
 type exchange struct {
+	state
+
+	// What is kept from one use to the next, for its storage.
+	req         message.Request
+	resp        message.Response
+	fields      message.Fields // of a head that goes to a stream
+	bodyDecoder http1.Decoder  // of the request body
+	decoder     http1.Decoder  // of the response body
+	facts       telemetry.Exchange
+	pathSpace   []byte
+	targetSpace []byte
+	triedSpace  [maxTries]*upstream.Endpoint
+}
+
+// state is what an exchange forgets when it is over.
+type state struct {
 	conn *Conn
 	gen  *Generation
 	site *site
 
-	req     message.Request
-	stream  *http2.Stream  // the client's, on HTTP/2; nil on HTTP/1
-	fields  message.Fields // of a head that goes to a stream
-	headLen int            // bytes of the request head in the client's buffer, 0 once consumed
-	head    []byte         // a copy of the head that outlives the client's buffer; nil while not needed
+	stream  *http2.Stream // the client's, on HTTP/2; nil on HTTP/1
+	headLen int           // bytes of the request head in the client's buffer, 0 once consumed
+	head    []byte        // a copy of the head that outlives the client's buffer; nil while not needed
 	body    requestBody
 
 	client  netip.Addr // who sent the request, as far as the peers are trusted
@@ -45,22 +59,15 @@ type exchange struct {
 	protocol []byte  // what the connection may be switched to, nil: nothing
 	upload   *upload // nil unless the body streams
 
-	resp     message.Response
-	borrowed bool          // resp is a stream's
-	decoder  http1.Decoder // of the response body
-	out      []byte        // what is written next
-	relayed  int64         // body bytes given to the client
+	borrowed bool   // resp is a stream's
+	out      []byte // what is written next
+	relayed  int64  // body bytes given to the client
 
 	now     int64 // the last look at the clock; looking costs, so it is shared
 	begun   bool  // telemetry has heard of it
 	ended   bool  // the stream of the client has been ended
 	keep    bool  // the client's connection can be used again
 	lingers bool  // the client may still be sending
-
-	facts telemetry.Exchange
-
-	pathSpace, targetSpace []byte
-	triedSpace             [maxTries]*upstream.Endpoint
 }
 
 // maxTries bounds the attempts of one exchange, whatever a route asks for.
@@ -76,11 +83,8 @@ func (x *exchange) reset() {
 	}
 	x.resp.Reset()
 	x.facts.Reset()
-	*x = exchange{
-		req: x.req, resp: x.resp, decoder: x.decoder, facts: x.facts, fields: x.fields,
-		body:      requestBody{decoder: x.body.decoder},
-		pathSpace: x.pathSpace, targetSpace: x.targetSpace,
-	}
+	clear(x.triedSpace[:len(x.tried)])
+	x.state = state{}
 }
 
 // serve reads one request and answers it. It reports whether the connection

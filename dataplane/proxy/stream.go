@@ -95,7 +95,7 @@ func (x *exchange) takeStreamBody() bool {
 		b.whole = true
 		return true
 	}
-	b.decoder.Reset(message.Body{Kind: message.BodyUntilClose}, &x.site.limits)
+	x.bodyDecoder.Reset(message.Body{Kind: message.BodyUntilClose}, &x.site.limits)
 	if x.stream.Ended() && x.req.Body.Length <= socket.SmallBuffer {
 		for len(x.stream.Buffered()) <= socket.SmallBuffer {
 			err := x.stream.Fill(0, x.now)

@@ -31,13 +31,13 @@ type upload struct {
 // firstPieces adds what is there of a streaming body to x.out.
 func (x *exchange) firstPieces() *failure {
 	sock, b := x.source(), &x.body
-	for len(sock.Buffered()) > 0 && !b.decoder.Done() {
+	for len(sock.Buffered()) > 0 && !x.bodyDecoder.Done() {
 		room := cap(x.out) - len(x.out) - chunkOverhead
 		if room <= 0 {
 			return nil
 		}
 		buf := sock.Buffered()
-		data, n, err := b.decoder.Next(buf[:min(room, len(buf))])
+		data, n, err := x.bodyDecoder.Next(buf[:min(room, len(buf))])
 		if err != nil {
 			return badBody(err)
 		}
@@ -46,7 +46,7 @@ func (x *exchange) firstPieces() *failure {
 		x.facts.BytesIn += int64(len(data))
 		x.out = appendPiece(x.out, x.sentKind(), data)
 	}
-	if b.decoder.Done() {
+	if x.bodyDecoder.Done() {
 		b.ended = true
 		if x.attempt.stream == nil {
 			x.out = x.appendEnd(x.out)
@@ -86,7 +86,7 @@ func (u *upload) run() {
 
 // step reads more of the body into u.out.
 func (u *upload) step() *failure {
-	sock, d := u.x.source(), &u.x.body.decoder
+	sock, d := u.x.source(), &u.x.bodyDecoder
 	if len(sock.Buffered()) == 0 {
 		deadline := earlier(u.x.deadline, after(socket.Now(), u.x.site.listener.BodyIdleTimeout))
 		if err := sock.Fill(u.want(), deadline); err != nil && (!errors.Is(err, io.EOF) || d.EOF() != nil) {
@@ -132,7 +132,7 @@ func (x *exchange) source() bodySource {
 
 // want is how large a buffer the rest of the body deserves.
 func (u *upload) want() int {
-	if rest := u.x.body.decoder.Remaining(); rest > socket.SmallBuffer || rest < 0 && u.bytes > 4*socket.SmallBuffer {
+	if rest := u.x.bodyDecoder.Remaining(); rest > socket.SmallBuffer || rest < 0 && u.bytes > 4*socket.SmallBuffer {
 		return socket.LargeBuffer
 	}
 	return 0
@@ -266,5 +266,5 @@ func (x *exchange) appendEnd(dst []byte) []byte {
 	case x.stream != nil:
 		return http1.AppendTrailers(dst, x.stream.Trailers())
 	}
-	return http1.AppendTrailers(dst, x.body.decoder.Trailers())
+	return http1.AppendTrailers(dst, x.bodyDecoder.Trailers())
 }

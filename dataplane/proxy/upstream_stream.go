@@ -73,9 +73,9 @@ func (x *exchange) sendStreamBody(deadline int64) (*failure, error) {
 // unchunk makes x.out the data of a chunked body that is all there.
 func (x *exchange) unchunk() *failure {
 	b := &x.body
-	b.decoder.Reset(x.req.Body, &x.site.limits)
-	for used := 0; !b.decoder.Done(); {
-		data, n, err := b.decoder.Next(b.data[used:])
+	x.bodyDecoder.Reset(x.req.Body, &x.site.limits)
+	for used := 0; !x.bodyDecoder.Done(); {
+		data, n, err := x.bodyDecoder.Next(b.data[used:])
 		if err != nil {
 			return badBody(err)
 		}
@@ -112,7 +112,7 @@ func (x *exchange) requestTrailers(ended bool) *message.Fields {
 	case x.stream != nil && x.body.streams:
 		trailers = x.stream.Trailers()
 	case x.stream == nil && x.req.Body.Kind == message.BodyChunked:
-		trailers = x.body.decoder.Trailers()
+		trailers = x.bodyDecoder.Trailers()
 	}
 	if trailers == nil || trailers.Len() == 0 {
 		return nil
