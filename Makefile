@@ -36,6 +36,7 @@ test: packages lint vet checkgenerate fuzz-short testallocs testrace ## Everythi
 packages: ## Install the Debian packages that the tests use (root), and the Go modules
 	.ci/packages
 	go mod download
+	npm ci --silent --no-audit --no-fund --prefix examples/controlplane-node
 
 .PHONY: vet
 vet: ## go vet
@@ -54,6 +55,11 @@ fuzz-short: ## Run each fuzzer for FUZZTIME
 .PHONY: testallocs
 testallocs: ## Hold the claims about allocations
 	go test -count=1 -run Alloc $$(git grep -l AllocsPerRun -- '*_test.go' | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+
+.PHONY: bars
+bars: ## Hold what is promised of applies at full size, and say the figures (minutes)
+	HEADGATE_BARS=full go test -count=1 -v -run 'Costs|ManyApplies|Kill' ./dataplane
+	go test -run xxx -bench 10000 ./dataplane
 
 .PHONY: testrace
 testrace: ## All tests under the race detector

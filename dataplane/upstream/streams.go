@@ -1,6 +1,8 @@
 package upstream
 
 import (
+	"crypto/tls"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -81,7 +83,7 @@ func (p *streamShard) failure() error {
 
 // openStream opens a connection for the shard, and a stream on it.
 func (e *Endpoint) openStream(p *streamShard, deadline int64) (*http2.Stream, bool, error) {
-	conn, err := e.Dial(deadline)
+	conn, err := e.dialHTTP2(deadline)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	close(p.dialing)
@@ -102,6 +104,22 @@ func (e *Endpoint) openStream(p *streamShard, deadline int64) (*http2.Stream, bo
 	}
 	return s, false, nil
 }
+
+// dialHTTP2 opens a connection to an endpoint that has agreed, where there is TLS,
+// to speak HTTP/2.
+func (e *Endpoint) dialHTTP2(deadline int64) (*pool.Conn, error) {
+	conn, err := e.Dial(deadline)
+	if err != nil {
+		return nil, err
+	}
+	if secure, ok := conn.Net().(*tls.Conn); ok && secure.ConnectionState().NegotiatedProtocol != "h2" {
+		conn.Discard()
+		return nil, &ConnectError{Address: e.address, Err: errNoHTTP2}
+	}
+	return conn, nil
+}
+
+var errNoHTTP2 = errors.New("the endpoint did not agree to speak HTTP/2 (ALPN)")
 
 // pingAfter is the silence after which an upstream is asked whether it is still
 // there while requests wait for it.
