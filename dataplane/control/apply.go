@@ -68,7 +68,6 @@ func (a *Applier) submit(ctx context.Context, j *job) (awaited *job, err error) 
 	if err := a.compile(ctx, j); err != nil {
 		return nil, err
 	}
-	a.encode(j)
 	j.compareWith(a.current())
 	return a.admit(ctx, j), nil
 }

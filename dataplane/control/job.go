@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	otelcodes "go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	controlv1 "github.com/headgate/headgate/gen/headgate/control/v1"
@@ -27,9 +25,8 @@ type job struct {
 	// guarded by Applier.mu from then on.
 	id         ticket
 	next       *snapshot.Snapshot
-	encoded    func() ([]byte, error) // next.Source on the wire; waits until it is there
-	violations []snapshot.Violation   // warnings only, if next is there
-	against    *activation            // what diff and shrink compare with
+	violations []snapshot.Violation // warnings only, if next is there
+	against    *activation          // what diff and shrink compare with
 	compared   bool
 	diff       *controlv1.Diff
 	shrink     string                 // "": it does not shrink too much
@@ -170,27 +167,11 @@ func (a *Applier) prepare(j *job) (p Prepared, err error) {
 	return nil, nodeRefused(err)
 }
 
-// encode begins to encode the configuration, which takes a while for a large
-// one, beside what else is to be done. What is active already is not stored
-// again; should it have to be, because another one came in between, it is
-// encoded then.
-func (a *Applier) encode(j *job) {
-	j.encoded = sync.OnceValues(func() ([]byte, error) { return proto.Marshal(j.next.Source) })
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.closed && j.next.Digest != a.machine.active {
-		a.running.Go(func() { _, _ = j.encoded() })
-	}
-}
-
 // persist makes the next generation durable.
 func (a *Applier) persist(j *job) (meta Meta, err error) {
 	_, span := a.tracer.Start(j.ctx, "headgate.persist")
 	defer func() { endSpan(span, err) }()
-	body, err := j.encoded()
-	if err != nil {
-		return meta, storeFailed(err)
-	}
+	body := j.next.Encoded()
 	span.SetAttributes(attribute.Int("headgate.snapshot.bytes", len(body)))
 	meta = Meta{
 		Generation: a.store.Last() + 1,

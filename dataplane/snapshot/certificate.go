@@ -18,8 +18,8 @@ var now = time.Now
 // compileCertificates makes the form of certificates and bundles that the data
 // plane runs. What is in files is read when it is prepared.
 func (c *compiler) compileCertificates() {
-	sums := c.out.made.sums[certificateField]
-	before := finderOf(c.prev.sums[certificateField])
+	sums := c.out.made.contents[certificateField].sums
+	before := finderOf(c.prev.contents[certificateField].sums)
 	for i, in := range c.in.GetCertificates() {
 		f := &faults{kind: "certificates", index: i}
 		var out *Certificate
@@ -37,8 +37,8 @@ func (c *compiler) compileCertificates() {
 }
 
 func (c *compiler) compileBundles() {
-	sums := c.out.made.sums[bundleField]
-	before := finderOf(c.prev.sums[bundleField])
+	sums := c.out.made.contents[bundleField].sums
+	before := finderOf(c.prev.contents[bundleField].sums)
 	for i, in := range c.in.GetCaBundles() {
 		f := &faults{kind: "caBundles", index: i}
 		var out *Bundle

@@ -48,7 +48,7 @@ func compile(prev *Snapshot, in *configv1.Snapshot, patched bool) (*Snapshot, []
 	if prev != nil && patched {
 		shared = prev.Source
 	}
-	c.out.made.sums = summarize(in, shared, c.prev.sums)
+	c.out.made.contents = encode(in, shared, c.prev.contents)
 	c.resources()
 	c.index()
 	c.link()
@@ -58,7 +58,7 @@ func compile(prev *Snapshot, in *configv1.Snapshot, patched bool) (*Snapshot, []
 
 // made is what one compilation leaves to the next. It is never written after.
 type made struct {
-	sums sums
+	contents contents
 
 	certificates []*Certificate
 	bundles      []*Bundle
@@ -149,8 +149,8 @@ func (c *compiler) check(m proto.Message, kind protoreflect.Name, f *faults) {
 }
 
 func (c *compiler) compileClusters() {
-	now := c.out.made.sums[clusterField]
-	before := finderOf(c.prev.sums[clusterField])
+	now := c.out.made.contents[clusterField].sums
+	before := finderOf(c.prev.contents[clusterField].sums)
 	c.out.Clusters = make([]*Cluster, len(now))
 	for i, in := range c.in.GetClusters() {
 		old := before.find(now[i], i)
@@ -174,8 +174,8 @@ func (c *compiler) compileClusters() {
 }
 
 func (c *compiler) compileRoutes() {
-	now := c.out.made.sums[routeField]
-	before := finderOf(c.prev.sums[routeField])
+	now := c.out.made.contents[routeField].sums
+	before := finderOf(c.prev.contents[routeField].sums)
 	c.same = len(now) == len(c.prev.routes)
 	c.out.Routes = make([]*Route, len(now))
 	c.out.made.conditions = make([]route.Route, len(now))
@@ -198,13 +198,20 @@ func (c *compiler) compileRoutes() {
 
 // finish gives the result away if nothing is wrong with it.
 func (c *compiler) finish() (*Snapshot, []Violation) {
+	if !refuses(c.found) {
+		c.unencodable()
+	}
 	slices.SortStableFunc(c.found, inOrder)
-	if slices.ContainsFunc(c.found, func(v Violation) bool { return !v.Warning }) {
+	if refuses(c.found) {
 		return nil, c.found
 	}
-	c.out.Digest = digestSums(c.out.made.sums)
+	c.out.Digest = c.out.made.contents.digest()
 	if c.out.Version == "" {
 		c.out.Version = c.out.Digest[:12]
 	}
 	return c.out, c.found
+}
+
+func refuses(list []Violation) bool {
+	return slices.ContainsFunc(list, func(v Violation) bool { return !v.Warning })
 }

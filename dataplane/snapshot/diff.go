@@ -49,7 +49,7 @@ var kinds = map[protoreflect.Name]controlv1.ResourceKind{
 // If eachField is false, Fields stays empty.
 func Changes(a, b *configv1.Snapshot, eachField bool) []ResourceChange {
 	a, b = orEmpty(a), orEmpty(b)
-	return changes(a, b, summarize(a, nil, nil), summarize(b, nil, nil), eachField)
+	return changes(a, b, encode(a, nil, nil), encode(b, nil, nil), eachField)
 }
 
 // ChangesFrom is Changes from an earlier snapshot, which may be nil, to this.
@@ -57,7 +57,7 @@ func (s *Snapshot) ChangesFrom(prev *Snapshot) []ResourceChange {
 	if prev == nil {
 		return Changes(nil, s.Source, true)
 	}
-	return changes(prev.Source, s.Source, prev.made.sums, s.made.sums, true)
+	return changes(prev.Source, s.Source, prev.made.contents, s.made.contents, true)
 }
 
 func orEmpty(in *configv1.Snapshot) *configv1.Snapshot {
@@ -67,7 +67,7 @@ func orEmpty(in *configv1.Snapshot) *configv1.Snapshot {
 	return in
 }
 
-func changes(a, b *configv1.Snapshot, sumsA, sumsB sums, eachField bool) []ResourceChange {
+func changes(a, b *configv1.Snapshot, contentsA, contentsB contents, eachField bool) []ResourceChange {
 	var out []ResourceChange
 	fields := b.ProtoReflect().Descriptor().Fields()
 	for i := range fields.Len() {
@@ -76,7 +76,7 @@ func changes(a, b *configv1.Snapshot, sumsA, sumsB sums, eachField bool) []Resou
 		if !known {
 			continue
 		}
-		ofA, ofB := sumsA[fd.Number()], sumsB[fd.Number()]
+		ofA, ofB := contentsA[fd.Number()].sums, contentsB[fd.Number()].sums
 		if slices.Equal(ofA, ofB) {
 			continue
 		}

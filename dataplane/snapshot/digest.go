@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	configv1 "github.com/headgate/headgate/gen/headgate/config/v1"
@@ -13,10 +12,6 @@ import (
 
 // sum is the digest of one resource.
 type sum = [sha256.Size]byte
-
-// sums are the digests of the resources of a snapshot, by the number of the
-// field that holds them and in their order.
-type sums map[protoreflect.FieldNumber][]sum
 
 // versionField is no part of the content.
 const versionField = 1
@@ -26,81 +21,16 @@ const versionField = 1
 // It is taken over the digests of the resources, so that a snapshot that
 // differs in one of them costs one more.
 func Digest(in *configv1.Snapshot) string {
-	return digestSums(summarize(in, nil, nil))
+	return encode(in, nil, nil).digest()
 }
 
-// summarize takes the digest of every resource, in the deterministic form of
-// protobuf's wire encoding, which depends on
-// nothing but the content. A message that is one of shared too has its digest
-// in known; shared may be nil.
-func summarize(in, shared *configv1.Snapshot, known sums) sums {
-	m := in.ProtoReflect()
-	fields := m.Descriptor().Fields()
-	s := summarizer{out: sums{}, shared: shared.ProtoReflect(), known: known}
-	for i := range fields.Len() {
-		fd := fields.Get(i)
-		if fd.Number() == versionField || !m.Has(fd) {
-			continue
-		}
-		s.field(fd, m.Get(fd))
-	}
-	if unknown := m.GetUnknown(); len(unknown) > 0 {
-		s.out[0] = []sum{sha256.Sum256(unknown)}
-	}
-	return s.out
-}
-
-// summarizer reuses one buffer for all resources.
-type summarizer struct {
-	buf    []byte
-	out    sums
-	shared protoreflect.Message
-	known  sums
-}
-
-func (s *summarizer) field(fd protoreflect.FieldDescriptor, v protoreflect.Value) {
-	if !fd.IsList() {
-		s.out[fd.Number()] = []sum{s.message(v.Message())}
-		return
-	}
-	list := v.List()
-	shared, known := s.shared.Get(fd).List(), s.known[fd.Number()]
-	before := finder[proto.Message]{
-		n:   min(shared.Len(), len(known)),
-		key: func(i int) proto.Message { return shared.Get(i).Message().Interface() },
-	}
-	out := make([]sum, list.Len())
-	for i := range out {
-		m := list.Get(i).Message()
-		if old := before.find(m.Interface(), i); old >= 0 {
-			out[i] = known[old]
-			continue
-		}
-		out[i] = s.message(m)
-	}
-	s.out[fd.Number()] = out
-}
-
-func (s *summarizer) message(m protoreflect.Message) sum {
-	var err error
-	s.buf, err = deterministic.MarshalAppend(s.buf[:0], m.Interface())
-	if err != nil {
-		// Only text that is not UTF-8 fails. It is refused later; the
-		// digest must still tell it from what is not.
-		return sha256.Sum256(append(s.buf, err.Error()...))
-	}
-	return sha256.Sum256(s.buf)
-}
-
-var deterministic = proto.MarshalOptions{Deterministic: true, AllowPartial: true}
-
-// digestSums is the digest over the digests, each list with its field number
-// and length before it.
-func digestSums(all sums) string {
+// digest is the one over the digests, each list with its field number and
+// length before it.
+func (c contents) digest() string {
 	h := sha256.New()
 	var head [16]byte
 	for number := range maxField + 1 {
-		list := all[number]
+		list := c[number].sums
 		if len(list) == 0 {
 			continue
 		}

@@ -1,7 +1,7 @@
 // Package snapshot turns a configuration message into the immutable form that
 // the data plane runs, and finds every fault on the way. It is pure: it opens
-// no socket and starts no goroutine. Its result is shared by all requests that
-// began under it and is never written again.
+// no socket, and no goroutine of it outlives a call. Its result is shared by all
+// requests that began under it and is never written again.
 package snapshot
 
 import (

@@ -24,6 +24,7 @@ func (v Violation) Error() string {
 // Rules of this package; those of one message alone are the identifiers of
 // the validation language in the protos.
 const (
+	RuleText        = "text"        // text that is not UTF-8
 	RuleUnsupported = "unsupported" // the field's behaviour is not built
 	RuleUnknown     = "unknown"     // a field number that this program does not know
 	RuleEmpty       = "empty"       // a resource that is nil
