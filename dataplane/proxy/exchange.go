@@ -57,6 +57,7 @@ type state struct {
 	retries  int
 	budgeted bool    // holds a place in the retry budget of the cluster
 	protocol []byte  // what the connection may be switched to, nil: nothing
+	key      []byte  // of a websocket handshake that is ours
 	upload   *upload // nil unless the body streams
 
 	borrowed bool   // resp is a stream's
@@ -171,7 +172,7 @@ func (x *exchange) readHead() bool {
 // run takes a request that was read through its stages.
 func (x *exchange) run() {
 	x.identify()
-	if x.req.Method == message.MethodConnect {
+	if x.req.Method == message.MethodConnect && !x.extended() {
 		x.refuseConnect()
 		return
 	}

@@ -11,7 +11,11 @@ import (
 // appendRequestHead writes the head that goes upstream, field by field.
 func (x *exchange) appendRequestHead(dst []byte) []byte {
 	req := &x.req
-	dst = append(append(dst, req.MethodName...), ' ')
+	method := req.MethodName
+	if x.extended() {
+		method = []byte("GET") // of the handshake that it stands for (RFC 8441 section 5)
+	}
+	dst = append(append(dst, method...), ' ')
 	dst = append(dst, x.target...)
 	if req.HasQuery {
 		dst = append(append(dst, '?'), req.Query...)
@@ -27,6 +31,9 @@ func (x *exchange) appendRequestHead(dst []byte) []byte {
 	if x.protocol != nil {
 		dst = append(dst, "Connection: Upgrade\r\n"...)
 		dst = appendField(dst, "Upgrade", x.protocol)
+		if x.extended() {
+			dst = appendField(dst, "Sec-WebSocket-Key", x.handshakeKey())
+		}
 	} else if req.TETrailers {
 		dst = append(dst, "Connection: TE\r\nTE: trailers\r\n"...)
 	}

@@ -33,6 +33,7 @@ func (c *Conn) serveHTTP2() {
 		MaxTargetBytes:       l.MaxTargetBytes,
 		HeaderTimeout:        l.HeaderTimeout,
 		IdleTimeout:          l.IdleTimeout,
+		ExtendedConnect:      true,
 	}, c.serveStream)
 	c.http2.Store(s)
 	if c.drain.Load() {

@@ -14,7 +14,7 @@ import (
 // chooseProtocol picks what the connection may be switched to: the first of the
 // protocols that the client asks for which the route allows. Others are passed
 // over, as a server may (RFC 9110 section 7.8). It reports false for a websocket
-// that the route does not allow.
+// that the route does not allow, and for any other tunnel on a stream.
 func (x *exchange) chooseProtocol() bool {
 	if x.req.Upgrade == nil || x.oldClient() {
 		return true
@@ -27,14 +27,20 @@ func (x *exchange) chooseProtocol() bool {
 			}
 		}
 	}
-	return !message.ListContains(x.req.Upgrade, "websocket")
+	return !x.extended() && !message.ListContains(x.req.Upgrade, "websocket")
 }
 
 // wrongSwitch is the failure of an upstream that switches to a protocol which it
 // was not asked for.
 func (x *exchange) wrongSwitch() *failure {
 	if x.resp.Status != 101 {
+		if x.extended() && x.resp.Status < 300 {
+			return &failure{status: 502, reason: reasonUpgrade, detail: "the upstream did not switch protocols", sent: true, final: true}
+		}
 		return nil
+	}
+	if x.extended() && !x.acceptsKey() {
+		return &failure{status: 502, reason: reasonUpgrade, detail: "the upstream did not accept the handshake", sent: true, final: true}
 	}
 	if x.protocol != nil && message.EqualFold(x.protocol, x.resp.Upgrade) {
 		return nil
@@ -49,6 +55,10 @@ func (x *exchange) tunnel() {
 	x.keep = false
 	if !x.endUpload() {
 		x.cut(&failure{reason: reasonUpgrade, detail: "the upstream switched protocols before it had the request", final: true}, message.BodyNone)
+		return
+	}
+	if x.stream != nil {
+		x.tunnelStream()
 		return
 	}
 	x.out = http1.AppendStatusLine(x.out[:0], 101, x.resp.Reason)
@@ -66,11 +76,17 @@ func (x *exchange) tunnel() {
 
 // carry runs both directions of a tunnel.
 func (x *exchange) carry() {
-	client, up := x.conn.sock, x.attempt.up.Conn
+	client := x.conn.sock
 	client.Consume(x.headLen + x.body.raw)
 	x.headLen, x.body.raw = 0, 0
-	x.conn.hold(up)
+	x.conn.hold(x.attempt.up.Conn)
 	defer x.conn.hold(nil)
+	x.join(client)
+}
+
+// join runs both directions of a tunnel, each to its end.
+func (x *exchange) join(client end) {
+	up := x.attempt.up.Conn
 	idle := x.route.route.Forward.Idle
 	var last atomic.Int64
 	last.Store(socket.Now())
@@ -92,9 +108,21 @@ func (x *exchange) carry() {
 	x.settle()
 }
 
+// end is one end of a tunnel: a connection, or a stream.
+type end interface {
+	Buffered() []byte
+	Consume(n int)
+	Fill(want int, deadline int64) error
+	Write(p []byte, deadline int64) (n int, err error)
+	CloseWrite() error
+	Close() error
+	Release() // lets an empty buffer go
+	Discard() // lets the buffer go with what is in it
+}
+
 // direction is one half of a tunnel.
 type direction struct {
-	from, to *socket.Conn
+	from, to end
 	last     *atomic.Int64 // when either direction carried something
 	idle     time.Duration // 0: for ever
 	want     int           // how large a buffer the next read deserves
