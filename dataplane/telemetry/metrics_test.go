@@ -8,8 +8,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/headgate/headgate/dataplane/message"
 	"github.com/prometheus/common/expfmt"
+
+	"github.com/headgate/headgate/dataplane/message"
+	"github.com/headgate/headgate/dataplane/snapshot"
 )
 
 // scrape is what /metrics says.
@@ -224,6 +226,47 @@ func TestRetiredNamesAreBounded(t *testing.T) {
 	}
 	if live := 100 + 100 + 300; count > maxRetired+live {
 		t.Errorf("%d series for %d live ones", count, live)
+	}
+}
+
+// Views know how many series they have, so that nothing is searched for retired
+// ones when there can be few.
+func TestSizeOfView(t *testing.T) {
+	r := newRecorder(t, Options{})
+	for _, names := range [][]string{{"a", "b"}, {"b", "a"}, {"a", "b", "c"}} {
+		s := testSnapshot("v", names, names)
+		s.Clusters[0].Endpoints = append(s.Clusters[0].Endpoints, s.Clusters[0].Endpoints[0])
+		v := r.View(s)
+		r.Use(v)
+		if all := len(r.routes) + len(r.clusters) + r.endpoints; v.size != all {
+			t.Errorf("%v: the size is %d, and there are %d series", names, v.size, all)
+		}
+	}
+}
+
+// Names are known wherever they stand, and the clusters of an older snapshot,
+// which had other places, by their names.
+func TestViewOfOtherOrder(t *testing.T) {
+	r := newRecorder(t, Options{})
+	old := testSnapshot("v1", []string{"a", "b", "c"}, []string{"d", "e", "f"})
+	r.Use(r.View(old))
+	young := testSnapshot("v2", []string{"c", "x", "a"}, []string{"f", "y", "d"})
+	v := r.View(young)
+	for i, route := range young.Routes {
+		if got := v.routeOf(route); got.name != route.Name || got != r.routes[route.Name] || got != v.routes[i] {
+			t.Errorf("route %s is counted as %q", route.Name, got.name)
+		}
+	}
+	for _, s := range []*snapshot.Snapshot{old, young} {
+		for _, c := range s.Clusters {
+			want := r.clusters[c.Name]
+			if c.Name == "e" {
+				want = r.goneCluster.series
+			}
+			if got := v.clusterOf(c).series; got != want {
+				t.Errorf("%s: cluster %s is counted as %q", s.Version, c.Name, got.name)
+			}
+		}
 	}
 }
 

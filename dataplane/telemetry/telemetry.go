@@ -63,6 +63,7 @@ type Recorder struct {
 
 	mu        sync.Mutex
 	views     uint64 // made so far
+	latest    *View  // of them
 	routes    map[string]*routeSeries
 	clusters  map[string]*clusterSeries
 	endpoints int // series of endpoints, of all clusters; not fewer than there are
@@ -86,7 +87,9 @@ func New(ctx context.Context, o Options) (*Recorder, error) {
 	r.goneCluster = r.table(&clusterSeries{
 		name: otherName, life: r.newLife(), endpoints: make(map[string]*endpointSeries),
 	}, nil)
-	r.current.Store(&View{rec: r})
+	r.endpoints = 0 // goneCluster is none of clusters
+	r.latest = &View{rec: r}
+	r.current.Store(r.latest)
 	if err := r.connect(ctx, &o); err != nil {
 		return nil, err
 	}

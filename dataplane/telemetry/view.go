@@ -18,7 +18,8 @@ type View struct {
 	version    string
 	digest     string
 	routes     []*routeSeries
-	clusters   map[string]*clusterTable // by name: a cluster that did not change may come from an older snapshot
+	clusters   []*clusterTable
+	places     map[string]int // of clusters, by name: one that did not change may come from an older snapshot and have another index
 	tracing    bool
 	trust      bool
 	bound      uint64 // of the sampled trace IDs
@@ -105,7 +106,7 @@ func (r *Recorder) View(s *snapshot.Snapshot) *View {
 		rec: r, version: s.Version, digest: s.Digest,
 		tracing: t.TracingOn, trust: t.TrustIncoming, bound: ratioBound(t.SampleRatio),
 		logJSON: t.AccessLogJSON, recent: t.RecentRequests,
-		routes: make([]*routeSeries, len(s.Routes)), clusters: make(map[string]*clusterTable, len(s.Clusters)),
+		routes: make([]*routeSeries, len(s.Routes)), clusters: make([]*clusterTable, len(s.Clusters)),
 	}
 	if t.AccessLog != "" {
 		v.log = r.logs.open(t.AccessLog)
@@ -115,12 +116,38 @@ func (r *Recorder) View(s *snapshot.Snapshot) *View {
 	r.views++
 	v.generation = r.views
 	for i, route := range s.Routes {
-		v.routes[i] = r.route(route.Name)
+		v.routes[i] = r.route(route.Name, inPlace(r.latest.routes, i))
 	}
-	for _, cluster := range s.Clusters {
-		v.clusters[cluster.Name] = r.cluster(cluster)
+	for i, cluster := range s.Clusters {
+		v.clusters[i] = r.cluster(cluster, inPlace(r.latest.clusters, i))
+		v.size += 1 + len(v.clusters[i].endpoints) + 1 // and what stands for all others
 	}
+	v.size += len(v.routes)
+	v.place(r.latest)
+	r.latest = v
 	return v
+}
+
+// inPlace is an element, or nil beyond the end.
+func inPlace[T any](list []*T, i int) *T {
+	if i < len(list) {
+		return list[i]
+	}
+	return nil
+}
+
+// place fills in the places of the clusters. They are those of another view if it
+// has the same clusters in the same order.
+func (v *View) place(other *View) {
+	sameSeries := func(a, b *clusterTable) bool { return a.series == b.series }
+	if slices.EqualFunc(v.clusters, other.clusters, sameSeries) {
+		v.places = other.places
+		return
+	}
+	v.places = make(map[string]int, len(v.clusters))
+	for i, t := range v.clusters {
+		v.places[t.series.name] = i
+	}
 }
 
 // Err is why the access log of the view cannot be written now, or nil. The view
@@ -132,9 +159,14 @@ func (v *View) Err() error {
 	return v.log.err()
 }
 
-// route finds or makes the series of a name. r.mu is held.
-func (r *Recorder) route(name string) *routeSeries {
-	s := r.routes[name]
+// route finds or makes the series of a name. likely is what the latest view has
+// in its place: most often it is the one. No series of that view has been
+// dropped. r.mu is held.
+func (r *Recorder) route(name string, likely *routeSeries) *routeSeries {
+	s := likely
+	if s == nil || s.name != name {
+		s = r.routes[name]
+	}
 	if s == nil {
 		s = &routeSeries{name: name, life: r.newLife()}
 		r.routes[name] = s
@@ -143,9 +175,15 @@ func (r *Recorder) route(name string) *routeSeries {
 	return s
 }
 
-// cluster finds or makes the series of a cluster and its endpoints. r.mu is held.
-func (r *Recorder) cluster(c *snapshot.Cluster) *clusterTable {
-	s := r.clusters[c.Name]
+// cluster finds or makes the series of a cluster and its endpoints. likely is as
+// for route. r.mu is held.
+func (r *Recorder) cluster(c *snapshot.Cluster, likely *clusterTable) *clusterTable {
+	var s *clusterSeries
+	if likely != nil && likely.series.name == c.Name {
+		s = likely.series
+	} else {
+		s = r.clusters[c.Name]
+	}
 	if s == nil {
 		s = &clusterSeries{name: c.Name, life: r.newLife(), endpoints: make(map[string]*endpointSeries, len(c.Endpoints))}
 		r.clusters[c.Name] = s
@@ -222,8 +260,8 @@ func (v *View) clusterOf(c *snapshot.Cluster) *clusterTable {
 	if c == nil {
 		return nil
 	}
-	if t := v.clusters[c.Name]; t != nil && !t.series.dropped.Load() {
-		return t
+	if i, ok := v.places[c.Name]; ok && !v.clusters[i].series.dropped.Load() {
+		return v.clusters[i]
 	}
 	return v.rec.goneCluster
 }
