@@ -54,7 +54,8 @@ func (c *Conn) serveStream(st *http2.Stream) {
 		}
 	}()
 	x.serveStream(c, st)
-	x.req, x.fields = message.Request{}, message.Fields{}
+	x.req = message.Request{} // its fields are the stream's
+	x.fields.Reset()
 	x.reset()
 	streamPool.Put(x)
 }
