@@ -152,48 +152,70 @@ func (c *compiler) compileClusters() {
 	now := c.out.made.contents[clusterField].sums
 	before := finderOf(c.prev.contents[clusterField].sums)
 	c.out.Clusters = make([]*Cluster, len(now))
-	for i, in := range c.in.GetClusters() {
+	c.out.made.clusters = c.out.Clusters
+	var fresh []int
+	for i := range now {
 		old := before.find(now[i], i)
 		switch {
-		case old >= 0 && c.prev.clusters[old].Index == i:
+		case old < 0:
+			fresh = append(fresh, i)
+		case c.prev.clusters[old].Index == i:
 			c.out.Clusters[i] = c.prev.clusters[old]
-			continue
-		case old >= 0:
-			moved := *c.prev.clusters[old]
-			c.out.Clusters[i] = &moved
 		default:
-			f := &faults{kind: "clusters", index: i}
-			c.check(in, "clusters", f)
-			c.out.Clusters[i] = compileCluster(in, f)
-			c.out.Clusters[i].Identity = hex.EncodeToString(now[i][:])
-			c.found = append(c.found, f.list...)
+			moved := *c.prev.clusters[old]
+			moved.Index = i
+			c.out.Clusters[i] = &moved
 		}
-		c.out.Clusters[i].Index = i
 	}
-	c.out.made.clusters = c.out.Clusters
+	c.compileEach("clusters", fresh, func(i int, f *faults) {
+		in := c.in.GetClusters()[i]
+		c.check(in, "clusters", f)
+		out := compileCluster(in, f)
+		out.Index, out.Identity = i, hex.EncodeToString(now[i][:])
+		c.out.Clusters[i] = out
+	})
 }
 
 func (c *compiler) compileRoutes() {
 	now := c.out.made.contents[routeField].sums
 	before := finderOf(c.prev.contents[routeField].sums)
-	c.same = len(now) == len(c.prev.routes)
 	c.out.Routes = make([]*Route, len(now))
-	c.out.made.conditions = make([]route.Route, len(now))
-	for i, in := range c.in.GetRoutes() {
-		if old := before.find(now[i], i); old >= 0 {
-			c.out.Routes[i] = c.prev.routes[old]
-			c.out.made.conditions[i] = c.prev.conditions[old]
-			c.same = c.same && old == i
+	c.out.made.routes = c.out.Routes
+	conditions := make([]route.Route, len(now))
+	c.out.made.conditions = conditions
+	c.same = len(now) == len(c.prev.routes)
+	var fresh []int
+	for i := range now {
+		old := before.find(now[i], i)
+		if old < 0 {
+			fresh = append(fresh, i)
 			continue
 		}
-		f := &faults{kind: "routes", index: i}
-		c.check(in, "routes", f)
-		c.out.Routes[i] = compileRoute(in, f)
-		c.out.made.conditions[i] = compileConditions(in, f)
-		c.same = c.same && sameConditions(&c.prev.conditions[i], &c.out.made.conditions[i])
-		c.found = append(c.found, f.list...)
+		c.out.Routes[i], conditions[i] = c.prev.routes[old], c.prev.conditions[old]
+		c.same = c.same && old == i
 	}
-	c.out.made.routes = c.out.Routes
+	c.compileEach("routes", fresh, func(i int, f *faults) {
+		in := c.in.GetRoutes()[i]
+		c.check(in, "routes", f)
+		c.out.Routes[i], conditions[i] = compileRoute(in, f), compileConditions(in, f)
+	})
+	for _, i := range fresh {
+		c.same = c.same && sameConditions(&c.prev.conditions[i], &conditions[i])
+	}
+}
+
+// compileEach compiles resources of a kind, given by index, on all processors:
+// to check them against the rules takes most of the time of a first compilation.
+// one may write to what belongs to its resource alone.
+func (c *compiler) compileEach(kind string, list []int, one func(i int, f *faults)) {
+	found := make([]faults, len(list))
+	parallel(len(list), func(n int) {
+		found[n] = faults{kind: kind, index: list[n]}
+		one(list[n], &found[n])
+	})
+	for n := range found {
+		c.found = append(c.found, found[n].list...)
+	}
 }
 
 // finish gives the result away if nothing is wrong with it.

@@ -22,6 +22,9 @@ func (f *finder[K]) find(k K, index int) int {
 	if f.is(k, index+f.shift) {
 		return index + f.shift
 	}
+	if f.n == 0 {
+		return -1
+	}
 	if f.missed == nearby {
 		return f.lookUp(k)
 	}

@@ -20,7 +20,7 @@ func (c *compiler) unencodable() {
 			if !fd.IsList() {
 				f.index = -1
 			}
-			f.add(RuleText, badText(elements(c.in.ProtoReflect(), fd)[i].ProtoReflect()), "is not UTF-8")
+			f.add(RuleText, badText(elements(c.in, fd)[i].ProtoReflect()), "is not UTF-8")
 			c.found = append(c.found, f.list...)
 		}
 	}

@@ -3,7 +3,6 @@ package snapshot
 import (
 	"crypto/sha256"
 	"slices"
-	"sync"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -43,17 +42,11 @@ func encode(in, shared *configv1.Snapshot, known contents) contents {
 	m := in.ProtoReflect()
 	fields := m.Descriptor().Fields()
 	list := make([]content, fields.Len())
-	var kinds sync.WaitGroup
-	for i := range list {
-		fd := fields.Get(i)
-		if fd.Number() == versionField || !m.Has(fd) {
-			continue
+	parallel(len(list), func(i int) {
+		if fd := fields.Get(i); fd.Number() != versionField {
+			list[i] = encodeKind(fd.Number(), elements(in, fd), elements(shared, fd), known[fd.Number()])
 		}
-		kinds.Go(func() {
-			list[i] = encodeKind(fd.Number(), elements(m, fd), elements(shared.ProtoReflect(), fd), known[fd.Number()])
-		})
-	}
-	kinds.Wait()
+	})
 	out := contents{}
 	for i, c := range list {
 		if len(c.sums) > 0 {
@@ -66,9 +59,15 @@ func encode(in, shared *configv1.Snapshot, known contents) contents {
 	return out
 }
 
-// elements are the resources in a field, which may hold one and be no list.
-func elements(m protoreflect.Message, fd protoreflect.FieldDescriptor) []proto.Message {
+// elements are the resources in a field, which may hold one and be no list. Those
+// of which there are many are not fetched one by one by reflection.
+func elements(in *configv1.Snapshot, fd protoreflect.FieldDescriptor) []proto.Message {
+	m := in.ProtoReflect()
 	switch {
+	case fd.Number() == clusterField:
+		return messages(in.GetClusters())
+	case fd.Number() == routeField:
+		return messages(in.GetRoutes())
 	case !m.Has(fd):
 		return nil
 	case !fd.IsList():
@@ -78,6 +77,14 @@ func elements(m protoreflect.Message, fd protoreflect.FieldDescriptor) []proto.M
 	out := make([]proto.Message, list.Len())
 	for i := range out {
 		out[i] = list.Get(i).Message().Interface()
+	}
+	return out
+}
+
+func messages[M proto.Message](list []M) []proto.Message {
+	out := make([]proto.Message, len(list))
+	for i, m := range list {
+		out[i] = m
 	}
 	return out
 }
