@@ -139,7 +139,7 @@ func (f *fleet) atRest() *configv1.Snapshot {
 		Listeners: []*configv1.Listener{{Name: "web", Address: "127.0.0.1:0"}},
 		Clusters:  []*configv1.Cluster{cluster("sockets", f.sockets.address())},
 		Routes:    []*configv1.Route{forward("sockets", "/socket", "sockets")},
-		Telemetry: &configv1.Telemetry{RecentRequests: ptr[uint32](100)},
+		Telemetry: &configv1.Telemetry{RecentRequests: new(uint32(100))},
 	}
 }
 
@@ -153,7 +153,7 @@ func (f *fleet) numbered(i int) *configv1.Snapshot {
 	}
 	a, b := f.backends[i%4].address(), f.backends[(i+1)%4].address()
 	kept := cluster("kept", a, b)
-	kept.Endpoints[0].Weight = ptr(uint32(1 + i%5))
+	kept.Endpoints[0].Weight = new(uint32(1 + i%5))
 	kept.Timeouts = &configv1.ClusterTimeouts{Connect: seconds(3 + i%3)}
 	kept.HealthCheck = &configv1.HealthCheck{
 		Probe:    &configv1.HealthCheck_Http{Http: &configv1.HttpProbe{Path: "/healthz"}},
@@ -162,7 +162,7 @@ func (f *fleet) numbered(i int) *configv1.Snapshot {
 	passing := cluster(fmt.Sprintf("passing-%d", i%3), b)
 	s.Clusters = append(s.Clusters, kept, passing)
 	r := forward("numbered", "/numbered", kept.Name, passing.Name)
-	r.GetForward().Backends[0].Weight = ptr(uint32(1 + i%4))
+	r.GetForward().Backends[0].Weight = new(uint32(1 + i%4))
 	r.GetForward().Timeouts = &configv1.ForwardTimeouts{FirstByte: seconds(30 + i%5)}
 	marker := []*configv1.Header{{Name: "X-Marker", Value: fmt.Sprint(i)}}
 	r.RequestHeaders = &configv1.HeaderOperations{Set: marker}

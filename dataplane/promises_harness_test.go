@@ -89,7 +89,6 @@ func parse(t testing.TB, manifest string) *configv1.Snapshot {
 	return config
 }
 
-func ptr[T any](v T) *T { return &v }
 
 func seconds(n int) *durationpb.Duration { return durationpb.New(time.Duration(n) * time.Second) }
 

@@ -13,6 +13,7 @@ import (
 	controlv1 "github.com/headgate/headgate/gen/headgate/control/v1"
 
 	"github.com/headgate/headgate/dataplane/control"
+	"github.com/headgate/headgate/dataplane/snapshot"
 	"github.com/headgate/headgate/dataplane/upstream"
 )
 
@@ -194,6 +195,12 @@ routes: [{name: c, forward: {backends: [{cluster: c}]}}]
 	}
 }
 
+// weakly is the active snapshot, not held.
+func weakly(g *gate) weak.Pointer[snapshot.Snapshot] {
+	_, active := g.applier.Active()
+	return weak.Make(active)
+}
+
 // A snapshot that was replaced is let go of once nothing is served by it any
 // more, also if it had a listener that is gone.
 func TestReplacedSnapshotIsLetGo(t *testing.T) {
@@ -202,9 +209,7 @@ func TestReplacedSnapshotIsLetGo(t *testing.T) {
 	g.apply(drainManifest(b, `- {name: old, address: "127.0.0.2:0"}`, "30s"))
 	c := dial(t, g.at("old"))
 	c.mustGet(t, "/")
-	_, active := g.applier.Active()
-	old := weak.Make(active)
-	active = nil
+	old := weakly(g)
 	g.apply(drainManifest(b, "", "30s"))
 	g.apply(drainManifest(b, "", "31s"))
 	dial(t, g.at("web")).mustGet(t, "/")

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"net/netip"
+	"slices"
 
 	"github.com/headgate/headgate/dataplane/message"
 )
@@ -18,7 +19,7 @@ func (x *exchange) identify() {
 	}
 	x.trusted = true
 	fields := x.req.Fields.All()
-	for i := len(fields) - 1; i >= 0; i-- {
+	for i := range slices.Backward(fields) {
 		if fields[i].ID == message.XForwardedFor && !x.walkForwarded(fields[i].Value, trusted) {
 			return
 		}

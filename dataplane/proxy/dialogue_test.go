@@ -38,7 +38,6 @@ type dialogue struct {
 	t       *testing.T
 	split   int
 	gate    *gate
-	client  *peer
 	backend *backend
 	other   *backend
 	peers   map[string]*peer // the current connections by who holds them

@@ -98,8 +98,7 @@ func (x *exchange) badResponse(err error) *failure {
 	}
 	x.attempt.outcome = upstream.ServerError
 	detail := "the upstream's answer is not valid HTTP"
-	var wire *http1.Error
-	if errors.As(err, &wire) {
+	if wire, ok := errors.AsType[*http1.Error](err); ok {
 		detail = wire.Reason
 	}
 	return &failure{status: 502, reason: reasonProtocol, detail: detail, on: snapshot.RetryInvalidResponse | snapshot.RetryGatewayError, sent: true}

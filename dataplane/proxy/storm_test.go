@@ -67,7 +67,7 @@ func exchanges(t *testing.T, client *visitor, id int, stop chan struct{}) {
 		}
 		got, err := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
-		if err != nil || resp.StatusCode != 200 || resp.Header.Get("X-Path") != path || !bytes.Equal(got, body) {
+		if err != nil || resp.StatusCode != http.StatusOK || resp.Header.Get("X-Path") != path || !bytes.Equal(got, body) {
 			t.Errorf("%s: %s for %s, %d bytes of %d, %v", path, resp.Status, resp.Header.Get("X-Path"), len(got), len(body), err)
 			return
 		}

@@ -74,9 +74,8 @@ func (x *exchange) serveStream(c *Conn, st *http2.Stream) {
 	case fault != nil:
 		x.refuse(fault.Status, reasonRequest, fault.Reason)
 	default:
-		if x.takeStreamBody() {
-			x.run()
-		}
+		x.takeStreamBody()
+		x.run()
 	}
 	x.finish()
 }
@@ -91,11 +90,11 @@ func (x *exchange) finishStream() {
 
 // takeStreamBody looks at what has come of the body. A small one that is all
 // there is kept, so that it can be sent again; another streams.
-func (x *exchange) takeStreamBody() bool {
+func (x *exchange) takeStreamBody() {
 	b := &x.body
 	if x.req.Body.Kind == message.BodyNone {
 		b.whole = true
-		return true
+		return
 	}
 	x.bodyDecoder.Reset(message.Body{Kind: message.BodyUntilClose}, &x.site.limits)
 	if x.stream.Ended() && x.req.Body.Length <= socket.SmallBuffer {
@@ -110,11 +109,10 @@ func (x *exchange) takeStreamBody() bool {
 			b.whole, b.data = true, x.stream.Buffered()
 			x.facts.BytesIn = int64(len(b.data))
 			x.req.Body = message.Body{Kind: message.BodyLength, Length: x.facts.BytesIn}
-			return true
+			return
 		}
 	}
 	b.streams = true
-	return true
 }
 
 // writeStreamHead writes the head of the upstream's answer to the stream.

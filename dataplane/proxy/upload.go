@@ -231,8 +231,7 @@ func tooLarge() *failure {
 
 // faultOf is the status and the text of a fault in a request.
 func faultOf(err error) (status int, detail string) {
-	var wire *http1.Error
-	if errors.As(err, &wire) {
+	if wire, ok := errors.AsType[*http1.Error](err); ok {
 		return wire.Status, wire.Reason
 	}
 	return 400, err.Error()

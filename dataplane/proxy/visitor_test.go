@@ -38,15 +38,6 @@ func (v *visitor) post(t testing.TB, path string, body io.Reader) []byte {
 	return whole(t, resp)
 }
 
-func (v *visitor) get(t testing.TB, path string) []byte {
-	t.Helper()
-	resp, err := v.Get(v.base + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return whole(t, resp)
-}
-
 func whole(t testing.TB, resp *http.Response) []byte {
 	t.Helper()
 	defer resp.Body.Close()
