@@ -50,8 +50,17 @@ func compile(prev *Snapshot, in *configv1.Snapshot, patched bool) (*Snapshot, []
 	}
 	c.out.made.contents = encode(in, shared, c.prev.contents)
 	c.resources()
-	c.index()
-	c.link()
+	// To make a table takes longest, and it asks for routes alone.
+	parallel(2, func(i int) {
+		if i == 0 {
+			c.makeTables()
+			return
+		}
+		c.compileClusters()
+		c.index()
+		c.link()
+		c.out.Digest = c.out.made.contents.digest()
+	})
 	c.tables()
 	return c.finish()
 }
@@ -78,6 +87,8 @@ type compiler struct {
 	found []Violation
 	same  bool // the conditions of all routes are those of prev, in order
 
+	tableAt []int // by listener, the index of its table in out.made.tables
+
 	listeners    names
 	certificates names
 	bundles      names
@@ -96,7 +107,7 @@ func fieldNumber(name protoreflect.Name) protoreflect.FieldNumber {
 	return (*configv1.Snapshot)(nil).ProtoReflect().Descriptor().Fields().ByName(name).Number()
 }
 
-// resources checks and compiles each resource by itself.
+// resources checks and compiles each resource by itself, but for the clusters.
 func (c *compiler) resources() {
 	c.top()
 	for i, l := range c.in.GetListeners() {
@@ -107,7 +118,6 @@ func (c *compiler) resources() {
 	}
 	c.compileCertificates()
 	c.compileBundles()
-	c.compileClusters()
 	c.compileRoutes()
 	f := &faults{kind: "telemetry", index: -1}
 	if c.in.GetTelemetry() != nil {
@@ -227,7 +237,6 @@ func (c *compiler) finish() (*Snapshot, []Violation) {
 	if refuses(c.found) {
 		return nil, c.found
 	}
-	c.out.Digest = c.out.made.contents.digest()
 	if c.out.Version == "" {
 		c.out.Version = c.out.Digest[:12]
 	}

@@ -161,23 +161,35 @@ type table struct {
 	routes []int // nil: all
 	table  *route.Table
 	shadow []route.Shadow
+	errors []route.Error // if there are any, the rest is empty
 }
 
-// tables makes the table of each listener. Listeners that take the same routes
-// share one.
+// makeTables makes the tables of all listeners. Listeners that take the same
+// routes share one.
+func (c *compiler) makeTables() {
+	c.tableAt = make([]int, len(c.out.Listeners))
+	for i := range c.tableAt {
+		c.tableAt[i] = c.tableOf(c.routesOf(i))
+	}
+	if len(c.tableAt) == 0 {
+		c.tableOf(nil)
+	}
+}
+
+// tables gives each listener its table, and records what was found out in making
+// them.
 func (c *compiler) tables() {
+	for _, t := range c.out.made.tables {
+		c.refused(t.errors)
+	}
 	for i, l := range c.out.Listeners {
-		routes := c.routesOf(i)
-		t := c.tableOf(routes)
+		t := &c.out.made.tables[c.tableAt[i]]
 		l.Table = t.table
-		if routes != nil && len(routes) == 0 || len(c.out.Routes) == 0 {
+		if t.routes != nil && len(t.routes) == 0 || len(c.out.Routes) == 0 {
 			f := faults{kind: "listeners", index: i}
 			f.warn(RuleUnused, "", "no route takes requests of listener %s: every answer is 404", quote(l.Name))
 			c.found = append(c.found, f.list...)
 		}
-	}
-	if len(c.out.Listeners) == 0 {
-		c.tableOf(nil)
 	}
 	c.unreachable()
 }
@@ -197,12 +209,13 @@ func (c *compiler) routesOf(listener int) []int {
 	return out
 }
 
-// tableOf finds or makes the table of some routes: one of this compilation, or
-// one of the snapshot before if no condition of a route has changed.
-func (c *compiler) tableOf(routes []int) table {
+// tableOf finds or makes the table of some routes, and returns its index: one of
+// this compilation, or one of the snapshot before if no condition of a route has
+// changed.
+func (c *compiler) tableOf(routes []int) int {
 	same := func(t table) bool { return (t.routes == nil) == (routes == nil) && slices.Equal(t.routes, routes) }
 	if i := slices.IndexFunc(c.out.made.tables, same); i >= 0 {
-		return c.out.made.tables[i]
+		return i
 	}
 	var made table
 	if i := slices.IndexFunc(c.prev.tables, same); i >= 0 && c.same {
@@ -211,22 +224,21 @@ func (c *compiler) tableOf(routes []int) table {
 		made = c.newTable(routes)
 	}
 	c.out.made.tables = append(c.out.made.tables, made)
-	return made
+	return len(c.out.made.tables) - 1
 }
 
 func (c *compiler) newTable(routes []int) table {
 	var take func(int) bool
 	if routes != nil {
-		taken := make([]bool, len(c.out.Routes))
+		taken := make([]bool, len(c.out.made.conditions))
 		for _, i := range routes {
 			taken[i] = true
 		}
 		take = func(i int) bool { return taken[i] }
 	}
 	t, errs := route.New(c.out.made.conditions, take)
-	c.refused(errs)
 	if len(errs) > 0 || t == nil {
-		return table{routes: routes}
+		return table{routes: routes, errors: errs}
 	}
 	return table{routes: routes, table: t, shadow: t.Shadowed()}
 }
