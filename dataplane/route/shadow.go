@@ -24,7 +24,7 @@ func (t *Table) Shadowed() []Shadow {
 	if t == nil {
 		return nil
 	}
-	c := coverage{hidden: make(map[*rule]hidden)}
+	c := coverage{hidden: make(map[*rule]hidden), open: make(map[cover][]*rule)}
 	c.group(t.any)
 	for _, g := range t.exact {
 		c.group(g)
@@ -57,6 +57,7 @@ func (r *rule) groups() int {
 type coverage struct {
 	hidden map[*rule]hidden
 	open   map[cover][]*rule
+	covers []cover // those of the rule at hand; its room is used again
 }
 
 // hidden says in how many groups a rule is hidden, and by which rules: the one
@@ -88,7 +89,10 @@ const maxCompared = 64
 
 // group goes through the rules in the order of precedence.
 func (c *coverage) group(g *group) {
-	c.open = make(map[cover][]*rule, len(g.rules))
+	if len(g.rules) < 2 {
+		return
+	}
+	clear(c.open)
 	for _, r := range g.rules {
 		values := r.signature()
 		if by := c.find(r, values); by != nil {
@@ -104,7 +108,8 @@ func (c *coverage) group(g *group) {
 
 // find returns a rule that comes before r and fits whatever fits r, or nil.
 func (c *coverage) find(r *rule, values string) *rule {
-	for _, path := range r.path.covers() {
+	c.covers = r.path.appendCovers(c.covers[:0])
+	for _, path := range c.covers {
 		path.values = values
 		if by := c.broader(path, r); by != nil {
 			return by
@@ -130,9 +135,9 @@ func (c *coverage) broader(key cover, r *rule) *rule {
 	return nil
 }
 
-// covers lists the path conditions that hold wherever p holds.
-func (p *pathCondition) covers() []cover {
-	list := []cover{{kind: p.kind, path: p.value}}
+// appendCovers lists the path conditions that hold wherever p holds.
+func (p *pathCondition) appendCovers(list []cover) []cover {
+	list = append(list, cover{kind: p.kind, path: p.value})
 	switch p.kind {
 	case PathExact, PathPrefix:
 		list = appendPrefixes(list, p.value)

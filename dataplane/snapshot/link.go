@@ -129,14 +129,18 @@ func (c *compiler) linkRoute(in *configv1.Route, i int, used []bool, f *faults) 
 	return relink(out, i, clusters)
 }
 
-// linked reports whether all backends have clusters, which are those of this
-// snapshot still, and marks them as used.
+// linked reports whether all backends have clusters, which are what their names
+// stand for in this snapshot still, and marks them as used.
 func (c *compiler) linked(forward *Forward, used []bool) bool {
 	for _, b := range forward.Backends {
-		if b.Cluster == nil || b.Cluster.Index >= len(c.out.Clusters) || c.out.Clusters[b.Cluster.Index] != b.Cluster {
+		if b.Cluster == nil {
 			return false
 		}
-		used[b.Cluster.Index] = true
+		k, ok := c.clusters.at[b.Cluster.Name]
+		if !ok || c.out.Clusters[k] != b.Cluster {
+			return false
+		}
+		used[k] = true
 	}
 	return true
 }
