@@ -6,11 +6,11 @@ BUF := go tool -modfile=tools.mod buf
 AGAINST ?= main
 
 # The validation language comes from its Go module. The directory ignores itself, so git never sees it.
-.proto-deps/buf/validate/validate.proto: go.mod
+.proto-deps/buf/validate/validate.proto: tools.mod
 	@mkdir -p $(@D)
 	@echo '*' > .proto-deps/.gitignore
-	@go mod download github.com/bufbuild/protovalidate
-	@install -m 644 "$$(go list -m -f '{{.Dir}}' github.com/bufbuild/protovalidate)/proto/protovalidate/buf/validate/validate.proto" $@
+	@go mod download -modfile=tools.mod github.com/bufbuild/protovalidate
+	@install -m 644 "$$(go list -modfile=tools.mod -m -f '{{.Dir}}' github.com/bufbuild/protovalidate)/proto/protovalidate/buf/validate/validate.proto" $@
 
 .PHONY: generate
 generate: .proto-deps/buf/validate/validate.proto ## Generate gen/ from proto/
