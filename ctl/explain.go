@@ -145,6 +145,7 @@ func (c *CLI) askExplanation(ctx context.Context, ask *controlv1.ExplainRequest,
 // writeExplanation shows the winner, what would be done, and the others.
 func (c *CLI) writeExplanation(r *controlv1.RequestDescription, e *controlv1.Explanation) {
 	fmt.Fprintf(c.stdout, "%s %s%s: %s\n", printable(r.GetMethod()), printable(r.GetHost()), printable(r.GetPath()), verdictText(e))
+	fmt.Fprintf(c.stdout, "  %-8s %s\n", "listener", printable(e.GetListener()))
 	for _, line := range actionLines(e) {
 		fmt.Fprintf(c.stdout, "  %-8s %s\n", line[0], printable(line[1]))
 	}

@@ -124,12 +124,24 @@ func (a *Applier) logState(u *controlv1.StateUpdate) {
 		"generation", u.Snapshot.GetGeneration(), "writer", u.Snapshot.GetWriter(),
 	}
 	switch u.State {
-	case controlv1.SnapshotState_SNAPSHOT_STATE_REJECTED, controlv1.SnapshotState_SNAPSHOT_STATE_DEGRADED:
+	case controlv1.SnapshotState_SNAPSHOT_STATE_DEGRADED:
+		a.logDegraded(u, attrs)
+	case controlv1.SnapshotState_SNAPSHOT_STATE_REJECTED:
 		a.log.Warn("snapshot", append(attrs, "reason", u.Reason, "violations", u.ViolationCount)...)
 	case controlv1.SnapshotState_SNAPSHOT_STATE_ACTIVE, controlv1.SnapshotState_SNAPSHOT_STATE_SUPERSEDED:
 		a.log.Info("snapshot", append(attrs, "unchanged", u.Unchanged)...)
 	default:
 		a.log.Debug("snapshot", attrs...)
+	}
+}
+
+// logDegraded says what does not work, or that all works again.
+func (a *Applier) logDegraded(u *controlv1.StateUpdate, attrs []any) {
+	if len(u.Degradations) == 0 {
+		a.log.Info("snapshot works again as a whole", attrs...)
+	}
+	for _, d := range u.Degradations {
+		a.log.Warn("snapshot", append(slices.Clone(attrs), "resource", d.GetResource().GetName(), "reason", d.GetReason())...)
 	}
 }
 

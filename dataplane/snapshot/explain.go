@@ -54,7 +54,7 @@ func Explain(s *Snapshot, in *controlv1.ExplainRequest) (*controlv1.ExplainRespo
 	if s == nil {
 		return nil, errors.New("there is no snapshot to ask")
 	}
-	listener, err := s.listener(in.GetRequest().GetListener())
+	listener, err := s.listener(in.GetRequest().GetListener(), in.GetRequest().GetHost())
 	if err != nil {
 		return nil, err
 	}
@@ -69,17 +69,22 @@ func Explain(s *Snapshot, in *controlv1.ExplainRequest) (*controlv1.ExplainRespo
 	return &controlv1.ExplainResponse{Explanation: x.explain(limit)}, nil
 }
 
-// listener finds a listener by name; "" is the first.
-func (s *Snapshot) listener(name string) (*Listener, error) {
+// listener finds a listener by name. Without one it is the listener with the port
+// of the host, or else the first.
+func (s *Snapshot) listener(name, host string) (*Listener, error) {
+	if len(s.Listeners) == 0 {
+		return nil, errors.New("the snapshot has no listeners")
+	}
 	known := map[string]*Listener{}
+	port := portOf(host)
 	for _, l := range s.Listeners {
-		if name == "" || l.Name == name {
+		if name != "" && l.Name == name || name == "" && port != "" && l.Network == "tcp" && portOf(l.Address) == port {
 			return l, nil
 		}
 		known[l.Name] = l
 	}
 	if name == "" {
-		return nil, errors.New("the snapshot has no listeners")
+		return s.Listeners[0], nil
 	}
 	return nil, fmt.Errorf("no listener is named %s: %s", quote(name), suggest(name, "listeners", known))
 }
@@ -140,6 +145,11 @@ func (x *explainer) fields(in *controlv1.RequestDescription) {
 	}
 }
 
+// portOf is the port of an authority or an address, or "".
+func portOf(authority string) string {
+	return strings.TrimPrefix(authority[len(withoutPort(authority)):], ":")
+}
+
 // withoutPort cuts the port off an authority; IPv6 addresses keep their brackets.
 func withoutPort(authority string) string {
 	if colon := strings.LastIndexByte(authority, ':'); colon > strings.LastIndexByte(authority, ']') {
@@ -168,6 +178,7 @@ func (x *explainer) normalize(method string) {
 
 func (x *explainer) explain(limit int) *controlv1.Explanation {
 	out := &controlv1.Explanation{
+		Listener:        x.listener.Name,
 		NormalizedHost:  strings.ToLower(string(x.request.Host)),
 		NormalizedPath:  string(x.path),
 		RouteCount:      uint32(len(x.snapshot.Routes)),

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	configv1 "github.com/headgate/headgate/gen/headgate/config/v1"
 	controlv1 "github.com/headgate/headgate/gen/headgate/control/v1"
 )
 
@@ -81,7 +82,10 @@ func TestExplain(t *testing.T) {
 			if err := protojson.Unmarshal([]byte(test.want), want); err != nil {
 				t.Fatal(err)
 			}
-			got.Candidates = nil
+			if got.Listener != "web" {
+				t.Errorf("listener %q was asked", got.Listener)
+			}
+			got.Candidates, got.Listener = nil, ""
 			if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 				t.Errorf("explanation (-want +got):\n%s", diff)
 			}
@@ -137,5 +141,29 @@ func TestExplainCandidate(t *testing.T) {
 	}
 	if err := invalid.Error(); err != `routes[1].name: "pong" is the name of routes[0] too (and 1 more)` {
 		t.Error(err)
+	}
+}
+
+func TestExplainPicksTheListener(t *testing.T) {
+	in := &configv1.Snapshot{
+		Listeners: []*configv1.Listener{{Name: "a", Address: "127.0.0.1:8090"}, {Name: "b", Address: ":8091"}, {Name: "c", Address: "unix:/run/c"}},
+		Routes:    []*configv1.Route{{Name: "r", Action: &configv1.Route_Respond{Respond: &configv1.Respond{Status: new(uint32(200))}}}},
+	}
+	s, violations := Compile(in)
+	if s == nil {
+		t.Fatal(violations)
+	}
+	for _, test := range []struct{ name, host, want string }{
+		{"", "", "a"},
+		{"", "x", "a"},
+		{"", "x:8091", "b"},
+		{"", "[::1]:8091", "b"},
+		{"", "x:1", "a"},
+		{"c", "x:8091", "c"},
+	} {
+		answer, err := Explain(s, &controlv1.ExplainRequest{Request: &controlv1.RequestDescription{Listener: test.name, Host: test.host, Path: "/"}})
+		if err != nil || answer.Explanation.Listener != test.want {
+			t.Errorf("listener %q, host %q: asked %q, not %q (%v)", test.name, test.host, answer.GetExplanation().GetListener(), test.want, err)
+		}
 	}
 }

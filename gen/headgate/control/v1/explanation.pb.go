@@ -204,7 +204,9 @@ type Explanation struct {
 	// Version of the snapshot that was asked.
 	SnapshotVersion string `protobuf:"bytes,9,opt,name=snapshot_version,json=snapshotVersion,proto3" json:"snapshot_version,omitempty"`
 	// Why the request would be refused before routing, such as a bad escape; empty when it would not.
-	Refusal       string `protobuf:"bytes,10,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	Refusal string `protobuf:"bytes,10,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	// Name of the listener that was asked: the one that was named, else the one with the port of the host, else the first.
+	Listener      string `protobuf:"bytes,11,opt,name=listener,proto3" json:"listener,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -305,6 +307,13 @@ func (x *Explanation) GetSnapshotVersion() string {
 func (x *Explanation) GetRefusal() string {
 	if x != nil {
 		return x.Refusal
+	}
+	return ""
+}
+
+func (x *Explanation) GetListener() string {
+	if x != nil {
+		return x.Listener
 	}
 	return ""
 }
@@ -790,7 +799,7 @@ const file_headgate_control_v1_explanation_proto_rawDesc = "" +
 	"\aheaders\x18\x05 \x03(\v2\x1a.headgate.config.v1.HeaderB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\aheaders\x121\n" +
 	"\x0esource_address\x18\x06 \x01(\tB\n" +
 	"\xbaH\a\xd8\x01\x01r\x02p\x01R\rsourceAddress\x12$\n" +
-	"\blistener\x18\a \x01(\tB\b\xbaH\x05r\x03(\xfd\x01R\blistener\"\xb0\x03\n" +
+	"\blistener\x18\a \x01(\tB\b\xbaH\x05r\x03(\xfd\x01R\blistener\"\xcc\x03\n" +
 	"\vExplanation\x12\x14\n" +
 	"\x05route\x18\x01 \x01(\tR\x05route\x12\x1f\n" +
 	"\vroute_index\x18\x02 \x01(\rR\n" +
@@ -807,7 +816,8 @@ const file_headgate_control_v1_explanation_proto_rawDesc = "" +
 	"routeCount\x12)\n" +
 	"\x10snapshot_version\x18\t \x01(\tR\x0fsnapshotVersion\x12\x18\n" +
 	"\arefusal\x18\n" +
-	" \x01(\tR\arefusalB\x0e\n" +
+	" \x01(\tR\arefusal\x12\x1a\n" +
+	"\blistener\x18\v \x01(\tR\blistenerB\x0e\n" +
 	"\f_match_index\"\x92\x02\n" +
 	"\x0fResultingAction\x12>\n" +
 	"\aforward\x18\x01 \x01(\v2\".headgate.control.v1.ForwardResultH\x00R\aforward\x12A\n" +
