@@ -147,7 +147,7 @@ func TestExplainCandidate(t *testing.T) {
 func TestExplainPicksTheListener(t *testing.T) {
 	in := &configv1.Snapshot{
 		Listeners: []*configv1.Listener{{Name: "a", Address: "127.0.0.1:8090"}, {Name: "b", Address: ":8091"}, {Name: "c", Address: "unix:/run/c"}},
-		Routes:    []*configv1.Route{{Name: "r", Action: &configv1.Route_Respond{Respond: &configv1.Respond{Status: new(uint32(200))}}}},
+		Routes:    []*configv1.Route{{Name: "r", Action: &configv1.Route_Respond{Respond: &configv1.Respond{Status: 200}}}},
 	}
 	s, violations := Compile(in)
 	if s == nil {
