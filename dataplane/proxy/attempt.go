@@ -58,8 +58,9 @@ func (x *exchange) try(fresh bool) *failure {
 func (x *exchange) connect(fresh bool) *failure {
 	a := &x.attempt
 	if x.cluster.Config().HTTP2 {
-		if x.extended() {
-			return &failure{status: 501, reason: reasonUpgrade, detail: "tunnels to clusters of HTTP/2 are not supported", final: true}
+		if x.protocol != nil {
+			x.attempt.outcome = upstream.Ignored
+			return &failure{status: 501, reason: reasonUpgrade, detail: "upgrades towards clusters of HTTP/2 are not supported", final: true}
 		}
 		return x.connectStream()
 	}
