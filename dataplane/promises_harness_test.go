@@ -89,7 +89,6 @@ func parse(t testing.TB, manifest string) *configv1.Snapshot {
 	return config
 }
 
-
 func seconds(n int) *durationpb.Duration { return durationpb.New(time.Duration(n) * time.Second) }
 
 func cluster(name string, addresses ...string) *configv1.Cluster {

@@ -175,7 +175,7 @@ func sameMeaning(t *testing.T, sent *message.Request, body, address string, thei
 		"host":   {host, theirs.Host, string(ours.Authority)},
 		"length": {fmt.Sprint(sent.Body.Kind, sent.Body.Length), theirLength(theirs.Request), fmt.Sprint(ours.Body.Kind, ours.Body.Length)},
 		"body":   {body, theirs.body, body},
-		"TE":     {fmt.Sprint(sent.TETrailers), fmt.Sprint(theirs.Header.Get("Te") == "trailers"), fmt.Sprint(ours.TETrailers)},
+		"TE":     {fmt.Sprint(sent.TETrailers), fmt.Sprint(theirs.Header.Get("TE") == "trailers"), fmt.Sprint(ours.TETrailers)},
 		"fields": {forwardedFields(sent), theirFields(theirs.Header), forwardedFields(&ours)},
 	} {
 		if values[0] != values[1] || values[0] != values[2] {

@@ -239,9 +239,17 @@ func TestCallStatus(t *testing.T) {
 	}
 }
 
+// clientThrough is callThrough for those who need nothing else of it.
+func clientThrough(t *testing.T) testgrpc.TestServiceClient {
+	t.Helper()
+	_, client, g, _ := callThrough(t)
+	t.Logf("through %s", g.listener.Addr())
+	return client
+}
+
 // TestCallMetadata sends metadata and messages of all sizes both ways.
 func TestCallMetadata(t *testing.T) {
-	_, client, _, _ := callThrough(t)
+	client := clientThrough(t)
 	for _, size := range []int{0, 1, 1000, 16 << 10, 300 << 10, 4 << 20, 20 << 20} {
 		var head, trail metadata.MD
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "x-sent", "a", "x-sent", "b", "x-raw-bin", "\x00\x01\xfe")

@@ -2,8 +2,6 @@ package proxy_test
 
 import (
 	"bytes"
-	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -71,12 +69,8 @@ func visitOver(t testing.TB, protocol string, g *gate) *visitor {
 	if protocol == "HTTP/1" {
 		return v
 	}
-	transport := &http2.Transport{
-		AllowHTTP: true,
-		DialTLSContext: func(ctx context.Context, network, address string, _ *tls.Config) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, address)
-		},
-	}
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
 	t.Cleanup(transport.CloseIdleConnections)
 	v.Transport = transport
 	return v

@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -119,7 +120,7 @@ func TestStreamTrusted(t *testing.T) {
 // connection goes on.
 func TestStreamMalformed(t *testing.T) {
 	usual := []string{":method", "GET", ":scheme", "http", ":authority", "h", ":path", "/"}
-	with := func(fields ...string) []string { return append(usual[:len(usual):len(usual)], fields...) }
+	with := func(fields ...string) []string { return append(slices.Clip(usual), fields...) }
 	long := strings.Repeat("a", 9000)
 	b := newBackend(t)
 	f := start(t, single(b.address())).frames()

@@ -90,7 +90,7 @@ func TestWireTrailers(t *testing.T) {
 		if err != nil {
 			panic(http.ErrAbortHandler)
 		}
-		w.WriteHeader(200)
+		w.WriteHeader(http.StatusOK)
 		_ = http.NewResponseController(w).Flush()
 		_, _ = w.Write(body)
 		w.Header().Set("X-Sum", fmt.Sprint(len(body)))
@@ -98,7 +98,7 @@ func TestWireTrailers(t *testing.T) {
 	}
 	overWires(t, h, func(t *testing.T, client *visitor, _ *gate) {
 		for _, size := range []int{0, 10, 100 << 10} {
-			req, _ := http.NewRequestWithContext(t.Context(), "POST", client.base+"/", unsized{bytes.NewReader(noise(size))})
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, client.base+"/", unsized{bytes.NewReader(noise(size))})
 			req.Trailer = http.Header{"X-Sent": {fmt.Sprint("after ", size)}}
 			resp, err := client.Do(req)
 			if err != nil {
@@ -148,7 +148,7 @@ func TestWireInterim(t *testing.T) {
 				interim = append(interim, fmt.Sprint(code, " ", h.Get("Link")))
 				return nil
 			}}
-			req, _ := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), "POST", client.base+c.path, strings.NewReader("hello"))
+			req, _ := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), http.MethodPost, client.base+c.path, strings.NewReader("hello"))
 			if c.expect != "" {
 				req.Header.Set("Expect", c.expect)
 			}
@@ -169,7 +169,7 @@ func TestWireInterim(t *testing.T) {
 func TestWireFullDuplex(t *testing.T) {
 	overWires(t, echo, func(t *testing.T, client *visitor, _ *gate) {
 		r, w := io.Pipe()
-		req, _ := http.NewRequestWithContext(t.Context(), "POST", client.base+"/", r)
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, client.base+"/", r)
 		var sending sync.WaitGroup
 		defer sending.Wait()
 		sending.Go(func() { _, _ = io.WriteString(w, "begin ") })
@@ -199,7 +199,7 @@ func TestWireFullDuplex(t *testing.T) {
 func TestWireFields(t *testing.T) {
 	h := func(w http.ResponseWriter, r *http.Request) {
 		seen := r.Header.Clone()
-		seen.Set("host", r.Host)
+		seen.Set("Host", r.Host)
 		for name, values := range seen {
 			for _, v := range values {
 				w.Header().Add("Saw-"+name, v)
@@ -210,7 +210,7 @@ func TestWireFields(t *testing.T) {
 	}
 	overWires(t, h, func(t *testing.T, client *visitor, _ *gate) {
 		const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
-		req, _ := http.NewRequestWithContext(t.Context(), "GET", client.base+"/a?b=c", nil)
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, client.base+"/a?b=c", nil)
 		req.Host = "example.com:8080"
 		req.Header = http.Header{
 			"Cookie": {"a=1; b=2; c=3"}, "Te": {"trailers"}, "Traceparent": {parent}, "Tracestate": {"a=b"},
@@ -255,7 +255,7 @@ func TestWireCancel(t *testing.T) {
 			client := visitOver(t, w.client, g)
 			for i, path := range []string{"/awaited", "/begun"} {
 				ctx, cancel := context.WithCancel(t.Context())
-				req, _ := http.NewRequestWithContext(ctx, "GET", client.base+path, nil)
+				req, _ := http.NewRequestWithContext(ctx, http.MethodGet, client.base+path, nil)
 				var asking sync.WaitGroup
 				asking.Go(func() {
 					if resp, err := client.Do(req); err == nil {
