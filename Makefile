@@ -54,7 +54,7 @@ fuzz-short: ## Run each fuzzer for FUZZTIME
 # their names.
 .PHONY: testallocs
 testallocs: ## Hold the claims about allocations
-	go test -count=1 -run Alloc $$(git grep -l AllocsPerRun -- '*_test.go' | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+	go test -count=1 -run Alloc $$(git grep -lE 'func Test[A-Za-z]*Alloc' -- '*_test.go' | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 
 .PHONY: bars
 bars: ## Hold what is promised of applies at full size, and say the figures (minutes)
