@@ -85,6 +85,32 @@ func BenchmarkOneRouteOf10000(b *testing.B) {
 	watch.report(b)
 }
 
+// BenchmarkOneMatchOf10000 is the same where what a route matches has changed, so
+// that the route table is made anew.
+func BenchmarkOneMatchOf10000(b *testing.B) {
+	g := start(b, Options{StateDir: b.TempDir()})
+	g.applyMessage(large(-1))
+	c := dial(b, g.at("web"))
+	var watch stopwatch
+	number := 0
+	for b.Loop() {
+		number++
+		b.StopTimer()
+		s, path := large(0), fmt.Sprintf("/number%d", number)
+		s.Routes[len(s.Routes)-1].Matches[0].Path = &configv1.PathMatch{Kind: &configv1.PathMatch_Exact{Exact: path}}
+		b.StartTimer()
+		watch.start()
+		if _, err := g.Apply(context.Background(), control.Request{Snapshot: s}); err != nil {
+			b.Fatal(err)
+		}
+		if a := c.mustGet(b, path); a.body != "0" {
+			b.Fatalf("%q, not 0", a.body)
+		}
+		watch.stop()
+	}
+	watch.report(b)
+}
+
 // stopwatch measures operations one by one: the clock, and what the process used
 // of all cores, which says more on a machine that others use too.
 type stopwatch struct {

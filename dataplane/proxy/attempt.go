@@ -165,14 +165,8 @@ func (x *exchange) firstBody() ([]byte, *failure) {
 		x.out = append(x.out, b.data...)
 		return nil, nil
 	}
-	x.bodyDecoder.Reset(x.req.Body, &x.site.limits)
-	for used := 0; !x.bodyDecoder.Done(); {
-		data, n, err := x.bodyDecoder.Next(b.data[used:])
-		if err != nil {
-			return nil, badBody(err)
-		}
-		used += n
-		x.out = appendChunk(x.out, data)
+	if fail := x.wholeChunks(); fail != nil {
+		return nil, fail
 	}
 	x.out = http1.AppendTrailers(x.out, x.bodyDecoder.Trailers())
 	return nil, nil

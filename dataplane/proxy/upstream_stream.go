@@ -59,7 +59,7 @@ func (x *exchange) sendStreamBody(deadline int64) (*failure, error) {
 			return fail, nil
 		}
 	case x.req.Body.Kind == message.BodyChunked:
-		if fail := x.unchunk(); fail != nil {
+		if fail := x.wholeChunks(); fail != nil {
 			return fail, nil
 		}
 	default:
@@ -70,8 +70,9 @@ func (x *exchange) sendStreamBody(deadline int64) (*failure, error) {
 	return nil, err
 }
 
-// unchunk makes x.out the data of a chunked body that is all there.
-func (x *exchange) unchunk() *failure {
+// wholeChunks adds the data of a chunked body that is all there to x.out, in the
+// framing that goes upstream, without what ends it.
+func (x *exchange) wholeChunks() *failure {
 	b := &x.body
 	x.bodyDecoder.Reset(x.req.Body, &x.site.limits)
 	for used := 0; !x.bodyDecoder.Done(); {
@@ -80,7 +81,7 @@ func (x *exchange) unchunk() *failure {
 			return badBody(err)
 		}
 		used += n
-		x.out = append(x.out, data...)
+		x.out = appendPiece(x.out, x.sentKind(), data)
 	}
 	return nil
 }
