@@ -29,6 +29,21 @@ func words(value protoreflect.Enum) []string {
 	return list
 }
 
+// valueOf is the value of an enum that people call that.
+func valueOf[E interface {
+	~int32
+	protoreflect.Enum
+}](called string) (value E, ok bool) {
+	values := value.Descriptor().Values()
+	for i := range values.Len() {
+		value = E(values.Get(i).Number())
+		if value != 0 && word(value) == called {
+			return value, true
+		}
+	}
+	return 0, false
+}
+
 // enumPrefix is what the names of all values begin with: the name of the enum.
 // The value 0 has it, followed by UNSPECIFIED.
 func enumPrefix(d protoreflect.EnumDescriptor) string {

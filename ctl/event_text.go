@@ -18,6 +18,8 @@ func describeEvent(e *controlv1.Event) (kind, text string) {
 		return "ejection", ejectionText(d.Ejection)
 	case *controlv1.Event_Circuit:
 		return "circuit", circuitText(d.Circuit)
+	case *controlv1.Event_Drain:
+		return "drain", drainText(d.Drain)
 	case *controlv1.Event_Snapshot:
 		return "snapshot", snapshotText(d.Snapshot.GetUpdate())
 	case *controlv1.Event_Certificate:
@@ -50,6 +52,17 @@ func ejectionText(e *controlv1.EjectionEvent) string {
 func circuitText(e *controlv1.CircuitEvent) string {
 	return fmt.Sprintf("%s %s %s -> %s%s%s", e.GetCluster(), e.GetEndpoint(), word(e.GetFrom()), word(e.GetTo()),
 		because(e.GetCause()), at(", next try", e.GetNextTry()))
+}
+
+func drainText(d *controlv1.DrainEvent) string {
+	what := "is put back"
+	if d.GetDrained() {
+		what = "is drained"
+	}
+	if d.GetWriter() != "" {
+		what += " by " + d.GetWriter()
+	}
+	return fmt.Sprintf("%s %s %s%s", d.GetCluster(), d.GetEndpoint(), what, because(d.GetCause()))
 }
 
 func snapshotText(u *controlv1.StateUpdate) string {

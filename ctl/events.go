@@ -60,11 +60,10 @@ over a broken connection: it resumes by number, and says so where events are mis
 func (o *eventOptions) request(cmd *cobra.Command) (*controlv1.WatchRequest, error) {
 	ask := &controlv1.WatchRequest{FromSequence: &o.since, Clusters: o.clusters, Follow: o.watch}
 	for _, name := range o.kinds {
-		i := slices.Index(eventKinds, strings.ToLower(name))
-		if i < 0 {
+		kind, ok := valueOf[controlv1.EventKind](strings.ToLower(name))
+		if !ok || !slices.Contains(eventKinds, word(kind)) {
 			return nil, usagef(cmd, "--kind: there is no %q; there are %s", name, strings.Join(eventKinds, ", "))
 		}
-		kind := controlv1.EventKind(i + 1)
 		if !slices.Contains(ask.Kinds, kind) {
 			ask.Kinds = append(ask.Kinds, kind)
 		}

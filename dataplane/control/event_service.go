@@ -72,6 +72,8 @@ func describeEvent(e *controlv1.Event) (kind controlv1.EventKind, cluster string
 		return controlv1.EventKind_EVENT_KIND_EJECTION, d.Ejection.GetCluster()
 	case *controlv1.Event_Circuit:
 		return controlv1.EventKind_EVENT_KIND_CIRCUIT, d.Circuit.GetCluster()
+	case *controlv1.Event_Drain:
+		return controlv1.EventKind_EVENT_KIND_DRAIN, d.Drain.GetCluster()
 	case *controlv1.Event_Snapshot:
 		return controlv1.EventKind_EVENT_KIND_SNAPSHOT, ""
 	case *controlv1.Event_Certificate:

@@ -48,21 +48,24 @@ const (
 	EventKind_EVENT_KIND_STORE EventKind = 8
 	// Missing events. A filter cannot leave these out.
 	EventKind_EVENT_KIND_GAP EventKind = 9
+	// Draining by hand.
+	EventKind_EVENT_KIND_DRAIN EventKind = 10
 )
 
 // Enum value maps for EventKind.
 var (
 	EventKind_name = map[int32]string{
-		0: "EVENT_KIND_UNSPECIFIED",
-		1: "EVENT_KIND_ENDPOINT_HEALTH",
-		2: "EVENT_KIND_EJECTION",
-		3: "EVENT_KIND_CIRCUIT",
-		4: "EVENT_KIND_SNAPSHOT",
-		5: "EVENT_KIND_CERTIFICATE",
-		6: "EVENT_KIND_DNS",
-		7: "EVENT_KIND_RATE_LIMIT",
-		8: "EVENT_KIND_STORE",
-		9: "EVENT_KIND_GAP",
+		0:  "EVENT_KIND_UNSPECIFIED",
+		1:  "EVENT_KIND_ENDPOINT_HEALTH",
+		2:  "EVENT_KIND_EJECTION",
+		3:  "EVENT_KIND_CIRCUIT",
+		4:  "EVENT_KIND_SNAPSHOT",
+		5:  "EVENT_KIND_CERTIFICATE",
+		6:  "EVENT_KIND_DNS",
+		7:  "EVENT_KIND_RATE_LIMIT",
+		8:  "EVENT_KIND_STORE",
+		9:  "EVENT_KIND_GAP",
+		10: "EVENT_KIND_DRAIN",
 	}
 	EventKind_value = map[string]int32{
 		"EVENT_KIND_UNSPECIFIED":     0,
@@ -75,6 +78,7 @@ var (
 		"EVENT_KIND_RATE_LIMIT":      7,
 		"EVENT_KIND_STORE":           8,
 		"EVENT_KIND_GAP":             9,
+		"EVENT_KIND_DRAIN":           10,
 	}
 )
 
@@ -245,6 +249,7 @@ type Event struct {
 	//	*Event_RateLimit
 	//	*Event_Store
 	//	*Event_Gap
+	//	*Event_Drain
 	Detail        isEvent_Detail `protobuf_oneof:"detail"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -403,6 +408,15 @@ func (x *Event) GetGap() *GapEvent {
 	return nil
 }
 
+func (x *Event) GetDrain() *DrainEvent {
+	if x != nil {
+		if x, ok := x.Detail.(*Event_Drain); ok {
+			return x.Drain
+		}
+	}
+	return nil
+}
+
 type isEvent_Detail interface {
 	isEvent_Detail()
 }
@@ -452,6 +466,11 @@ type Event_Gap struct {
 	Gap *GapEvent `protobuf:"bytes,18,opt,name=gap,proto3,oneof"`
 }
 
+type Event_Drain struct {
+	// An endpoint was drained by hand, or put back.
+	Drain *DrainEvent `protobuf:"bytes,19,opt,name=drain,proto3,oneof"`
+}
+
 func (*Event_EndpointHealth) isEvent_Detail() {}
 
 func (*Event_Ejection) isEvent_Detail() {}
@@ -469,6 +488,8 @@ func (*Event_RateLimit) isEvent_Detail() {}
 func (*Event_Store) isEvent_Detail() {}
 
 func (*Event_Gap) isEvent_Detail() {}
+
+func (*Event_Drain) isEvent_Detail() {}
 
 // EndpointHealthEvent says that an endpoint's health changed.
 type EndpointHealthEvent struct {
@@ -770,6 +791,88 @@ func (x *CircuitEvent) GetNextTry() *timestamppb.Timestamp {
 	return nil
 }
 
+// DrainEvent says that an endpoint was drained by hand, or put back.
+type DrainEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The cluster's name.
+	Cluster string `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	// The endpoint's address.
+	Endpoint string `protobuf:"bytes,2,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
+	// true: drained. false: put back.
+	Drained bool `protobuf:"varint,3,opt,name=drained,proto3" json:"drained,omitempty"`
+	// Why, as whoever asked has said; may be empty.
+	Cause string `protobuf:"bytes,4,opt,name=cause,proto3" json:"cause,omitempty"`
+	// Who asked.
+	Writer        string `protobuf:"bytes,5,opt,name=writer,proto3" json:"writer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainEvent) Reset() {
+	*x = DrainEvent{}
+	mi := &file_headgate_control_v1_event_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainEvent) ProtoMessage() {}
+
+func (x *DrainEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_headgate_control_v1_event_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainEvent.ProtoReflect.Descriptor instead.
+func (*DrainEvent) Descriptor() ([]byte, []int) {
+	return file_headgate_control_v1_event_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *DrainEvent) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *DrainEvent) GetEndpoint() string {
+	if x != nil {
+		return x.Endpoint
+	}
+	return ""
+}
+
+func (x *DrainEvent) GetDrained() bool {
+	if x != nil {
+		return x.Drained
+	}
+	return false
+}
+
+func (x *DrainEvent) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+func (x *DrainEvent) GetWriter() string {
+	if x != nil {
+		return x.Writer
+	}
+	return ""
+}
+
 // SnapshotEvent says that a snapshot reached a state.
 type SnapshotEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -781,7 +884,7 @@ type SnapshotEvent struct {
 
 func (x *SnapshotEvent) Reset() {
 	*x = SnapshotEvent{}
-	mi := &file_headgate_control_v1_event_proto_msgTypes[4]
+	mi := &file_headgate_control_v1_event_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -793,7 +896,7 @@ func (x *SnapshotEvent) String() string {
 func (*SnapshotEvent) ProtoMessage() {}
 
 func (x *SnapshotEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_headgate_control_v1_event_proto_msgTypes[4]
+	mi := &file_headgate_control_v1_event_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -806,7 +909,7 @@ func (x *SnapshotEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotEvent.ProtoReflect.Descriptor instead.
 func (*SnapshotEvent) Descriptor() ([]byte, []int) {
-	return file_headgate_control_v1_event_proto_rawDescGZIP(), []int{4}
+	return file_headgate_control_v1_event_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SnapshotEvent) GetUpdate() *StateUpdate {
@@ -833,7 +936,7 @@ type CertificateEvent struct {
 
 func (x *CertificateEvent) Reset() {
 	*x = CertificateEvent{}
-	mi := &file_headgate_control_v1_event_proto_msgTypes[5]
+	mi := &file_headgate_control_v1_event_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -845,7 +948,7 @@ func (x *CertificateEvent) String() string {
 func (*CertificateEvent) ProtoMessage() {}
 
 func (x *CertificateEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_headgate_control_v1_event_proto_msgTypes[5]
+	mi := &file_headgate_control_v1_event_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -858,7 +961,7 @@ func (x *CertificateEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CertificateEvent.ProtoReflect.Descriptor instead.
 func (*CertificateEvent) Descriptor() ([]byte, []int) {
-	return file_headgate_control_v1_event_proto_rawDescGZIP(), []int{5}
+	return file_headgate_control_v1_event_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CertificateEvent) GetCertificate() string {
@@ -910,7 +1013,7 @@ type DnsEvent struct {
 
 func (x *DnsEvent) Reset() {
 	*x = DnsEvent{}
-	mi := &file_headgate_control_v1_event_proto_msgTypes[6]
+	mi := &file_headgate_control_v1_event_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -922,7 +1025,7 @@ func (x *DnsEvent) String() string {
 func (*DnsEvent) ProtoMessage() {}
 
 func (x *DnsEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_headgate_control_v1_event_proto_msgTypes[6]
+	mi := &file_headgate_control_v1_event_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -935,7 +1038,7 @@ func (x *DnsEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DnsEvent.ProtoReflect.Descriptor instead.
 func (*DnsEvent) Descriptor() ([]byte, []int) {
-	return file_headgate_control_v1_event_proto_rawDescGZIP(), []int{6}
+	return file_headgate_control_v1_event_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *DnsEvent) GetCluster() string {
@@ -993,7 +1096,7 @@ type RateLimitEvent struct {
 
 func (x *RateLimitEvent) Reset() {
 	*x = RateLimitEvent{}
-	mi := &file_headgate_control_v1_event_proto_msgTypes[7]
+	mi := &file_headgate_control_v1_event_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1005,7 +1108,7 @@ func (x *RateLimitEvent) String() string {
 func (*RateLimitEvent) ProtoMessage() {}
 
 func (x *RateLimitEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_headgate_control_v1_event_proto_msgTypes[7]
+	mi := &file_headgate_control_v1_event_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1018,7 +1121,7 @@ func (x *RateLimitEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateLimitEvent.ProtoReflect.Descriptor instead.
 func (*RateLimitEvent) Descriptor() ([]byte, []int) {
-	return file_headgate_control_v1_event_proto_rawDescGZIP(), []int{7}
+	return file_headgate_control_v1_event_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RateLimitEvent) GetHealthy() bool {
@@ -1048,7 +1151,7 @@ type StoreEvent struct {
 
 func (x *StoreEvent) Reset() {
 	*x = StoreEvent{}
-	mi := &file_headgate_control_v1_event_proto_msgTypes[8]
+	mi := &file_headgate_control_v1_event_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1060,7 +1163,7 @@ func (x *StoreEvent) String() string {
 func (*StoreEvent) ProtoMessage() {}
 
 func (x *StoreEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_headgate_control_v1_event_proto_msgTypes[8]
+	mi := &file_headgate_control_v1_event_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1073,7 +1176,7 @@ func (x *StoreEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreEvent.ProtoReflect.Descriptor instead.
 func (*StoreEvent) Descriptor() ([]byte, []int) {
-	return file_headgate_control_v1_event_proto_rawDescGZIP(), []int{8}
+	return file_headgate_control_v1_event_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *StoreEvent) GetGeneration() uint64 {
@@ -1103,7 +1206,7 @@ type GapEvent struct {
 
 func (x *GapEvent) Reset() {
 	*x = GapEvent{}
-	mi := &file_headgate_control_v1_event_proto_msgTypes[9]
+	mi := &file_headgate_control_v1_event_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1115,7 +1218,7 @@ func (x *GapEvent) String() string {
 func (*GapEvent) ProtoMessage() {}
 
 func (x *GapEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_headgate_control_v1_event_proto_msgTypes[9]
+	mi := &file_headgate_control_v1_event_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1128,7 +1231,7 @@ func (x *GapEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GapEvent.ProtoReflect.Descriptor instead.
 func (*GapEvent) Descriptor() ([]byte, []int) {
-	return file_headgate_control_v1_event_proto_rawDescGZIP(), []int{9}
+	return file_headgate_control_v1_event_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GapEvent) GetFrom() uint64 {
@@ -1149,7 +1252,7 @@ var File_headgate_control_v1_event_proto protoreflect.FileDescriptor
 
 const file_headgate_control_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x1fheadgate/control/v1/event.proto\x12\x13headgate.control.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"headgate/control/v1/snapshot.proto\"\x80\x06\n" +
+	"\x1fheadgate/control/v1/event.proto\x12\x13headgate.control.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"headgate/control/v1/snapshot.proto\"\xb9\x06\n" +
 	"\x05Event\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x12\n" +
@@ -1166,7 +1269,8 @@ const file_headgate_control_v1_event_proto_rawDesc = "" +
 	"\n" +
 	"rate_limit\x18\x10 \x01(\v2#.headgate.control.v1.RateLimitEventH\x00R\trateLimit\x127\n" +
 	"\x05store\x18\x11 \x01(\v2\x1f.headgate.control.v1.StoreEventH\x00R\x05store\x121\n" +
-	"\x03gap\x18\x12 \x01(\v2\x1d.headgate.control.v1.GapEventH\x00R\x03gapB\b\n" +
+	"\x03gap\x18\x12 \x01(\v2\x1d.headgate.control.v1.GapEventH\x00R\x03gap\x127\n" +
+	"\x05drain\x18\x13 \x01(\v2\x1f.headgate.control.v1.DrainEventH\x00R\x05drainB\b\n" +
 	"\x06detail\"\xa0\x02\n" +
 	"\x13EndpointHealthEvent\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x1a\n" +
@@ -1192,7 +1296,14 @@ const file_headgate_control_v1_event_proto_rawDesc = "" +
 	"\x02to\x18\x04 \x01(\x0e2!.headgate.control.v1.CircuitStateR\x02to\x12\x14\n" +
 	"\x05cause\x18\x05 \x01(\tR\x05cause\x12\x1a\n" +
 	"\bevidence\x18\x06 \x01(\tR\bevidence\x125\n" +
-	"\bnext_try\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\anextTry\"I\n" +
+	"\bnext_try\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\anextTry\"\x8a\x01\n" +
+	"\n" +
+	"DrainEvent\x12\x18\n" +
+	"\acluster\x18\x01 \x01(\tR\acluster\x12\x1a\n" +
+	"\bendpoint\x18\x02 \x01(\tR\bendpoint\x12\x18\n" +
+	"\adrained\x18\x03 \x01(\bR\adrained\x12\x14\n" +
+	"\x05cause\x18\x04 \x01(\tR\x05cause\x12\x16\n" +
+	"\x06writer\x18\x05 \x01(\tR\x06writer\"I\n" +
 	"\rSnapshotEvent\x128\n" +
 	"\x06update\x18\x01 \x01(\v2 .headgate.control.v1.StateUpdateR\x06update\"\x9a\x01\n" +
 	"\x10CertificateEvent\x12 \n" +
@@ -1219,7 +1330,7 @@ const file_headgate_control_v1_event_proto_rawDesc = "" +
 	"\x05cause\x18\x02 \x01(\tR\x05cause\".\n" +
 	"\bGapEvent\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\x04R\x04from\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\x04R\x02to*\x86\x02\n" +
+	"\x02to\x18\x02 \x01(\x04R\x02to*\x9c\x02\n" +
 	"\tEventKind\x12\x1a\n" +
 	"\x16EVENT_KIND_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aEVENT_KIND_ENDPOINT_HEALTH\x10\x01\x12\x17\n" +
@@ -1230,7 +1341,9 @@ const file_headgate_control_v1_event_proto_rawDesc = "" +
 	"\x0eEVENT_KIND_DNS\x10\x06\x12\x19\n" +
 	"\x15EVENT_KIND_RATE_LIMIT\x10\a\x12\x14\n" +
 	"\x10EVENT_KIND_STORE\x10\b\x12\x12\n" +
-	"\x0eEVENT_KIND_GAP\x10\t*{\n" +
+	"\x0eEVENT_KIND_GAP\x10\t\x12\x14\n" +
+	"\x10EVENT_KIND_DRAIN\x10\n" +
+	"*{\n" +
 	"\vHealthState\x12\x1c\n" +
 	"\x18HEALTH_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14HEALTH_STATE_UNKNOWN\x10\x01\x12\x18\n" +
@@ -1255,7 +1368,7 @@ func file_headgate_control_v1_event_proto_rawDescGZIP() []byte {
 }
 
 var file_headgate_control_v1_event_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_headgate_control_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_headgate_control_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_headgate_control_v1_event_proto_goTypes = []any{
 	(EventKind)(0),                // 0: headgate.control.v1.EventKind
 	(HealthState)(0),              // 1: headgate.control.v1.HealthState
@@ -1264,41 +1377,43 @@ var file_headgate_control_v1_event_proto_goTypes = []any{
 	(*EndpointHealthEvent)(nil),   // 4: headgate.control.v1.EndpointHealthEvent
 	(*EjectionEvent)(nil),         // 5: headgate.control.v1.EjectionEvent
 	(*CircuitEvent)(nil),          // 6: headgate.control.v1.CircuitEvent
-	(*SnapshotEvent)(nil),         // 7: headgate.control.v1.SnapshotEvent
-	(*CertificateEvent)(nil),      // 8: headgate.control.v1.CertificateEvent
-	(*DnsEvent)(nil),              // 9: headgate.control.v1.DnsEvent
-	(*RateLimitEvent)(nil),        // 10: headgate.control.v1.RateLimitEvent
-	(*StoreEvent)(nil),            // 11: headgate.control.v1.StoreEvent
-	(*GapEvent)(nil),              // 12: headgate.control.v1.GapEvent
-	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
-	(*StateUpdate)(nil),           // 14: headgate.control.v1.StateUpdate
+	(*DrainEvent)(nil),            // 7: headgate.control.v1.DrainEvent
+	(*SnapshotEvent)(nil),         // 8: headgate.control.v1.SnapshotEvent
+	(*CertificateEvent)(nil),      // 9: headgate.control.v1.CertificateEvent
+	(*DnsEvent)(nil),              // 10: headgate.control.v1.DnsEvent
+	(*RateLimitEvent)(nil),        // 11: headgate.control.v1.RateLimitEvent
+	(*StoreEvent)(nil),            // 12: headgate.control.v1.StoreEvent
+	(*GapEvent)(nil),              // 13: headgate.control.v1.GapEvent
+	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(*StateUpdate)(nil),           // 15: headgate.control.v1.StateUpdate
 }
 var file_headgate_control_v1_event_proto_depIdxs = []int32{
-	13, // 0: headgate.control.v1.Event.time:type_name -> google.protobuf.Timestamp
+	14, // 0: headgate.control.v1.Event.time:type_name -> google.protobuf.Timestamp
 	4,  // 1: headgate.control.v1.Event.endpoint_health:type_name -> headgate.control.v1.EndpointHealthEvent
 	5,  // 2: headgate.control.v1.Event.ejection:type_name -> headgate.control.v1.EjectionEvent
 	6,  // 3: headgate.control.v1.Event.circuit:type_name -> headgate.control.v1.CircuitEvent
-	7,  // 4: headgate.control.v1.Event.snapshot:type_name -> headgate.control.v1.SnapshotEvent
-	8,  // 5: headgate.control.v1.Event.certificate:type_name -> headgate.control.v1.CertificateEvent
-	9,  // 6: headgate.control.v1.Event.dns:type_name -> headgate.control.v1.DnsEvent
-	10, // 7: headgate.control.v1.Event.rate_limit:type_name -> headgate.control.v1.RateLimitEvent
-	11, // 8: headgate.control.v1.Event.store:type_name -> headgate.control.v1.StoreEvent
-	12, // 9: headgate.control.v1.Event.gap:type_name -> headgate.control.v1.GapEvent
-	1,  // 10: headgate.control.v1.EndpointHealthEvent.from:type_name -> headgate.control.v1.HealthState
-	1,  // 11: headgate.control.v1.EndpointHealthEvent.to:type_name -> headgate.control.v1.HealthState
-	13, // 12: headgate.control.v1.EndpointHealthEvent.next_probe:type_name -> google.protobuf.Timestamp
-	13, // 13: headgate.control.v1.EjectionEvent.until:type_name -> google.protobuf.Timestamp
-	2,  // 14: headgate.control.v1.CircuitEvent.from:type_name -> headgate.control.v1.CircuitState
-	2,  // 15: headgate.control.v1.CircuitEvent.to:type_name -> headgate.control.v1.CircuitState
-	13, // 16: headgate.control.v1.CircuitEvent.next_try:type_name -> google.protobuf.Timestamp
-	14, // 17: headgate.control.v1.SnapshotEvent.update:type_name -> headgate.control.v1.StateUpdate
-	13, // 18: headgate.control.v1.CertificateEvent.expires:type_name -> google.protobuf.Timestamp
-	13, // 19: headgate.control.v1.DnsEvent.next_lookup:type_name -> google.protobuf.Timestamp
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	8,  // 4: headgate.control.v1.Event.snapshot:type_name -> headgate.control.v1.SnapshotEvent
+	9,  // 5: headgate.control.v1.Event.certificate:type_name -> headgate.control.v1.CertificateEvent
+	10, // 6: headgate.control.v1.Event.dns:type_name -> headgate.control.v1.DnsEvent
+	11, // 7: headgate.control.v1.Event.rate_limit:type_name -> headgate.control.v1.RateLimitEvent
+	12, // 8: headgate.control.v1.Event.store:type_name -> headgate.control.v1.StoreEvent
+	13, // 9: headgate.control.v1.Event.gap:type_name -> headgate.control.v1.GapEvent
+	7,  // 10: headgate.control.v1.Event.drain:type_name -> headgate.control.v1.DrainEvent
+	1,  // 11: headgate.control.v1.EndpointHealthEvent.from:type_name -> headgate.control.v1.HealthState
+	1,  // 12: headgate.control.v1.EndpointHealthEvent.to:type_name -> headgate.control.v1.HealthState
+	14, // 13: headgate.control.v1.EndpointHealthEvent.next_probe:type_name -> google.protobuf.Timestamp
+	14, // 14: headgate.control.v1.EjectionEvent.until:type_name -> google.protobuf.Timestamp
+	2,  // 15: headgate.control.v1.CircuitEvent.from:type_name -> headgate.control.v1.CircuitState
+	2,  // 16: headgate.control.v1.CircuitEvent.to:type_name -> headgate.control.v1.CircuitState
+	14, // 17: headgate.control.v1.CircuitEvent.next_try:type_name -> google.protobuf.Timestamp
+	15, // 18: headgate.control.v1.SnapshotEvent.update:type_name -> headgate.control.v1.StateUpdate
+	14, // 19: headgate.control.v1.CertificateEvent.expires:type_name -> google.protobuf.Timestamp
+	14, // 20: headgate.control.v1.DnsEvent.next_lookup:type_name -> google.protobuf.Timestamp
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_headgate_control_v1_event_proto_init() }
@@ -1317,6 +1432,7 @@ func file_headgate_control_v1_event_proto_init() {
 		(*Event_RateLimit)(nil),
 		(*Event_Store)(nil),
 		(*Event_Gap)(nil),
+		(*Event_Drain)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1324,7 +1440,7 @@ func file_headgate_control_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_headgate_control_v1_event_proto_rawDesc), len(file_headgate_control_v1_event_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -11,6 +11,7 @@ package controlv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -52,7 +53,9 @@ type NodeStatus struct {
 	// Number of the newest event.
 	LastEventSequence uint64 `protobuf:"varint,12,opt,name=last_event_sequence,json=lastEventSequence,proto3" json:"last_event_sequence,omitempty"`
 	// It is draining: what is in flight goes on, nothing new is accepted.
-	Draining      bool `protobuf:"varint,13,opt,name=draining,proto3" json:"draining,omitempty"`
+	Draining bool `protobuf:"varint,13,opt,name=draining,proto3" json:"draining,omitempty"`
+	// Endpoints that are drained by hand, by cluster and address, whether the active snapshot has them or not. At most 1000.
+	Drained       []*DrainedEndpoint `protobuf:"bytes,14,rep,name=drained,proto3" json:"drained,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -178,6 +181,141 @@ func (x *NodeStatus) GetDraining() bool {
 	return false
 }
 
+func (x *NodeStatus) GetDrained() []*DrainedEndpoint {
+	if x != nil {
+		return x.Drained
+	}
+	return nil
+}
+
+// DrainedEndpoint is an endpoint that is drained by hand.
+type DrainedEndpoint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The cluster's name.
+	Cluster string `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	// The endpoint's address.
+	Endpoint string `protobuf:"bytes,2,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
+	// By whom, and why.
+	Drain         *Drain `protobuf:"bytes,3,opt,name=drain,proto3" json:"drain,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainedEndpoint) Reset() {
+	*x = DrainedEndpoint{}
+	mi := &file_headgate_control_v1_status_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainedEndpoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainedEndpoint) ProtoMessage() {}
+
+func (x *DrainedEndpoint) ProtoReflect() protoreflect.Message {
+	mi := &file_headgate_control_v1_status_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainedEndpoint.ProtoReflect.Descriptor instead.
+func (*DrainedEndpoint) Descriptor() ([]byte, []int) {
+	return file_headgate_control_v1_status_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *DrainedEndpoint) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *DrainedEndpoint) GetEndpoint() string {
+	if x != nil {
+		return x.Endpoint
+	}
+	return ""
+}
+
+func (x *DrainedEndpoint) GetDrain() *Drain {
+	if x != nil {
+		return x.Drain
+	}
+	return nil
+}
+
+// Drain is how an endpoint came to be drained by hand.
+type Drain struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who asked.
+	Writer string `protobuf:"bytes,1,opt,name=writer,proto3" json:"writer,omitempty"`
+	// Why, for people; may be empty.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Since when.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Drain) Reset() {
+	*x = Drain{}
+	mi := &file_headgate_control_v1_status_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Drain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Drain) ProtoMessage() {}
+
+func (x *Drain) ProtoReflect() protoreflect.Message {
+	mi := &file_headgate_control_v1_status_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Drain.ProtoReflect.Descriptor instead.
+func (*Drain) Descriptor() ([]byte, []int) {
+	return file_headgate_control_v1_status_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Drain) GetWriter() string {
+	if x != nil {
+		return x.Writer
+	}
+	return ""
+}
+
+func (x *Drain) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Drain) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
 // StoreStatus is what a state directory holds.
 type StoreStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -191,7 +329,7 @@ type StoreStatus struct {
 
 func (x *StoreStatus) Reset() {
 	*x = StoreStatus{}
-	mi := &file_headgate_control_v1_status_proto_msgTypes[1]
+	mi := &file_headgate_control_v1_status_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -203,7 +341,7 @@ func (x *StoreStatus) String() string {
 func (*StoreStatus) ProtoMessage() {}
 
 func (x *StoreStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_headgate_control_v1_status_proto_msgTypes[1]
+	mi := &file_headgate_control_v1_status_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -216,7 +354,7 @@ func (x *StoreStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreStatus.ProtoReflect.Descriptor instead.
 func (*StoreStatus) Descriptor() ([]byte, []int) {
-	return file_headgate_control_v1_status_proto_rawDescGZIP(), []int{1}
+	return file_headgate_control_v1_status_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *StoreStatus) GetDirectory() string {
@@ -252,7 +390,7 @@ type ListenerStatus struct {
 
 func (x *ListenerStatus) Reset() {
 	*x = ListenerStatus{}
-	mi := &file_headgate_control_v1_status_proto_msgTypes[2]
+	mi := &file_headgate_control_v1_status_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -264,7 +402,7 @@ func (x *ListenerStatus) String() string {
 func (*ListenerStatus) ProtoMessage() {}
 
 func (x *ListenerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_headgate_control_v1_status_proto_msgTypes[2]
+	mi := &file_headgate_control_v1_status_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -277,7 +415,7 @@ func (x *ListenerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListenerStatus.ProtoReflect.Descriptor instead.
 func (*ListenerStatus) Descriptor() ([]byte, []int) {
-	return file_headgate_control_v1_status_proto_rawDescGZIP(), []int{2}
+	return file_headgate_control_v1_status_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ListenerStatus) GetName() string {
@@ -330,13 +468,21 @@ type ClusterStatus struct {
 	Panic bool `protobuf:"varint,5,opt,name=panic,proto3" json:"panic,omitempty"`
 	// Requests waiting for a connection.
 	PendingRequests uint64 `protobuf:"varint,6,opt,name=pending_requests,json=pendingRequests,proto3" json:"pending_requests,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Requests in flight.
+	RequestsInFlight uint64 `protobuf:"varint,7,opt,name=requests_in_flight,json=requestsInFlight,proto3" json:"requests_in_flight,omitempty"`
+	// Retries in flight.
+	RetriesInFlight uint64 `protobuf:"varint,8,opt,name=retries_in_flight,json=retriesInFlight,proto3" json:"retries_in_flight,omitempty"`
+	// Connections open, idle ones included, and those being opened.
+	Connections uint64 `protobuf:"varint,9,opt,name=connections,proto3" json:"connections,omitempty"`
+	// How many requests may wait for an answer at one time, where the limit follows latency; absent where there is none.
+	ConcurrencyLimit *uint64 `protobuf:"varint,10,opt,name=concurrency_limit,json=concurrencyLimit,proto3,oneof" json:"concurrency_limit,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *ClusterStatus) Reset() {
 	*x = ClusterStatus{}
-	mi := &file_headgate_control_v1_status_proto_msgTypes[3]
+	mi := &file_headgate_control_v1_status_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -348,7 +494,7 @@ func (x *ClusterStatus) String() string {
 func (*ClusterStatus) ProtoMessage() {}
 
 func (x *ClusterStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_headgate_control_v1_status_proto_msgTypes[3]
+	mi := &file_headgate_control_v1_status_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -361,7 +507,7 @@ func (x *ClusterStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterStatus.ProtoReflect.Descriptor instead.
 func (*ClusterStatus) Descriptor() ([]byte, []int) {
-	return file_headgate_control_v1_status_proto_rawDescGZIP(), []int{3}
+	return file_headgate_control_v1_status_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ClusterStatus) GetName() string {
@@ -406,6 +552,34 @@ func (x *ClusterStatus) GetPendingRequests() uint64 {
 	return 0
 }
 
+func (x *ClusterStatus) GetRequestsInFlight() uint64 {
+	if x != nil {
+		return x.RequestsInFlight
+	}
+	return 0
+}
+
+func (x *ClusterStatus) GetRetriesInFlight() uint64 {
+	if x != nil {
+		return x.RetriesInFlight
+	}
+	return 0
+}
+
+func (x *ClusterStatus) GetConnections() uint64 {
+	if x != nil {
+		return x.Connections
+	}
+	return 0
+}
+
+func (x *ClusterStatus) GetConcurrencyLimit() uint64 {
+	if x != nil && x.ConcurrencyLimit != nil {
+		return *x.ConcurrencyLimit
+	}
+	return 0
+}
+
 // EndpointStatus is how an endpoint fares.
 type EndpointStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -436,14 +610,34 @@ type EndpointStatus struct {
 	// Failures among them: connect errors, resets, timeouts, 502, 503, 504.
 	Failures uint64 `protobuf:"varint,13,opt,name=failures,proto3" json:"failures,omitempty"`
 	// Connections open, idle ones included.
-	Connections   uint64 `protobuf:"varint,14,opt,name=connections,proto3" json:"connections,omitempty"`
+	Connections uint64 `protobuf:"varint,14,opt,name=connections,proto3" json:"connections,omitempty"`
+	// Connections that are idle.
+	IdleConnections uint64 `protobuf:"varint,15,opt,name=idle_connections,json=idleConnections,proto3" json:"idle_connections,omitempty"`
+	// Requests that wait for a connection to it.
+	PendingRequests uint64 `protobuf:"varint,16,opt,name=pending_requests,json=pendingRequests,proto3" json:"pending_requests,omitempty"`
+	// Part of the recent requests that did not fail, 0 to 1, requests of ten seconds ago counting for about a third; absent
+	// without any.
+	SuccessRatio *float64 `protobuf:"fixed64,17,opt,name=success_ratio,json=successRatio,proto3,oneof" json:"success_ratio,omitempty"`
+	// Mean time to the head of the answer, over recent successes, those of ten seconds ago counting for about a third;
+	// absent without any.
+	Latency *durationpb.Duration `protobuf:"bytes,18,opt,name=latency,proto3" json:"latency,omitempty"`
+	// Ejections that count towards the length of the next.
+	Ejections uint32 `protobuf:"varint,19,opt,name=ejections,proto3" json:"ejections,omitempty"`
+	// Percent of its weight that it has at the moment, while it starts slowly.
+	WeightPercent uint32 `protobuf:"varint,20,opt,name=weight_percent,json=weightPercent,proto3" json:"weight_percent,omitempty"`
+	// Who has drained it by hand; absent when nobody has.
+	Drain *Drain `protobuf:"bytes,21,opt,name=drain,proto3" json:"drain,omitempty"`
+	// What was seen when its state changed last.
+	LastEvidence string `protobuf:"bytes,22,opt,name=last_evidence,json=lastEvidence,proto3" json:"last_evidence,omitempty"`
+	// When an open circuit is tried; absent otherwise.
+	NextTry       *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=next_try,json=nextTry,proto3" json:"next_try,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EndpointStatus) Reset() {
 	*x = EndpointStatus{}
-	mi := &file_headgate_control_v1_status_proto_msgTypes[4]
+	mi := &file_headgate_control_v1_status_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -455,7 +649,7 @@ func (x *EndpointStatus) String() string {
 func (*EndpointStatus) ProtoMessage() {}
 
 func (x *EndpointStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_headgate_control_v1_status_proto_msgTypes[4]
+	mi := &file_headgate_control_v1_status_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -468,7 +662,7 @@ func (x *EndpointStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndpointStatus.ProtoReflect.Descriptor instead.
 func (*EndpointStatus) Descriptor() ([]byte, []int) {
-	return file_headgate_control_v1_status_proto_rawDescGZIP(), []int{4}
+	return file_headgate_control_v1_status_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *EndpointStatus) GetAddress() string {
@@ -569,11 +763,74 @@ func (x *EndpointStatus) GetConnections() uint64 {
 	return 0
 }
 
+func (x *EndpointStatus) GetIdleConnections() uint64 {
+	if x != nil {
+		return x.IdleConnections
+	}
+	return 0
+}
+
+func (x *EndpointStatus) GetPendingRequests() uint64 {
+	if x != nil {
+		return x.PendingRequests
+	}
+	return 0
+}
+
+func (x *EndpointStatus) GetSuccessRatio() float64 {
+	if x != nil && x.SuccessRatio != nil {
+		return *x.SuccessRatio
+	}
+	return 0
+}
+
+func (x *EndpointStatus) GetLatency() *durationpb.Duration {
+	if x != nil {
+		return x.Latency
+	}
+	return nil
+}
+
+func (x *EndpointStatus) GetEjections() uint32 {
+	if x != nil {
+		return x.Ejections
+	}
+	return 0
+}
+
+func (x *EndpointStatus) GetWeightPercent() uint32 {
+	if x != nil {
+		return x.WeightPercent
+	}
+	return 0
+}
+
+func (x *EndpointStatus) GetDrain() *Drain {
+	if x != nil {
+		return x.Drain
+	}
+	return nil
+}
+
+func (x *EndpointStatus) GetLastEvidence() string {
+	if x != nil {
+		return x.LastEvidence
+	}
+	return ""
+}
+
+func (x *EndpointStatus) GetNextTry() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextTry
+	}
+	return nil
+}
+
 var File_headgate_control_v1_status_proto protoreflect.FileDescriptor
 
 const file_headgate_control_v1_status_proto_rawDesc = "" +
 	"\n" +
-	" headgate/control/v1/status.proto\x12\x13headgate.control.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fheadgate/control/v1/event.proto\x1a\"headgate/control/v1/snapshot.proto\"\xa2\x05\n" +
+	" headgate/control/v1/status.proto\x12\x13headgate.control.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fheadgate/control/v1/event.proto\x1a\"headgate/control/v1/snapshot.proto\"\xe2\x05\n" +
 	"\n" +
 	"NodeStatus\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12)\n" +
@@ -589,10 +846,19 @@ const file_headgate_control_v1_status_proto_rawDesc = "" +
 	" \x01(\x04R\vconnections\x12,\n" +
 	"\x12requests_in_flight\x18\v \x01(\x04R\x10requestsInFlight\x12.\n" +
 	"\x13last_event_sequence\x18\f \x01(\x04R\x11lastEventSequence\x12\x1a\n" +
-	"\bdraining\x18\r \x01(\bR\bdraining\x1a9\n" +
+	"\bdraining\x18\r \x01(\bR\bdraining\x12>\n" +
+	"\adrained\x18\x0e \x03(\v2$.headgate.control.v1.DrainedEndpointR\adrained\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"M\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"y\n" +
+	"\x0fDrainedEndpoint\x12\x18\n" +
+	"\acluster\x18\x01 \x01(\tR\acluster\x12\x1a\n" +
+	"\bendpoint\x18\x02 \x01(\tR\bendpoint\x120\n" +
+	"\x05drain\x18\x03 \x01(\v2\x1a.headgate.control.v1.DrainR\x05drain\"i\n" +
+	"\x05Drain\x12\x16\n" +
+	"\x06writer\x18\x01 \x01(\tR\x06writer\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"M\n" +
 	"\vStoreStatus\x12\x1c\n" +
 	"\tdirectory\x18\x01 \x01(\tR\tdirectory\x12 \n" +
 	"\vgenerations\x18\x02 \x03(\x04R\vgenerations\"\x9c\x01\n" +
@@ -601,14 +867,20 @@ const file_headgate_control_v1_status_proto_rawDesc = "" +
 	"\taddresses\x18\x02 \x03(\tR\taddresses\x12 \n" +
 	"\vconnections\x18\x03 \x01(\x04R\vconnections\x12\x1a\n" +
 	"\baccepted\x18\x04 \x01(\x04R\baccepted\x12\x1a\n" +
-	"\bdraining\x18\x05 \x01(\bR\bdraining\"\xf7\x01\n" +
+	"\bdraining\x18\x05 \x01(\bR\bdraining\"\xbb\x03\n" +
 	"\rClusterStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12A\n" +
 	"\tendpoints\x18\x02 \x03(\v2#.headgate.control.v1.EndpointStatusR\tendpoints\x12%\n" +
 	"\x0eendpoint_count\x18\x03 \x01(\rR\rendpointCount\x12'\n" +
 	"\x0favailable_count\x18\x04 \x01(\rR\x0eavailableCount\x12\x14\n" +
 	"\x05panic\x18\x05 \x01(\bR\x05panic\x12)\n" +
-	"\x10pending_requests\x18\x06 \x01(\x04R\x0fpendingRequests\"\xbe\x04\n" +
+	"\x10pending_requests\x18\x06 \x01(\x04R\x0fpendingRequests\x12,\n" +
+	"\x12requests_in_flight\x18\a \x01(\x04R\x10requestsInFlight\x12*\n" +
+	"\x11retries_in_flight\x18\b \x01(\x04R\x0fretriesInFlight\x12 \n" +
+	"\vconnections\x18\t \x01(\x04R\vconnections\x120\n" +
+	"\x11concurrency_limit\x18\n" +
+	" \x01(\x04H\x00R\x10concurrencyLimit\x88\x01\x01B\x14\n" +
+	"\x12_concurrency_limit\"\xd8\a\n" +
 	"\x0eEndpointStatus\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x128\n" +
 	"\x06health\x18\x02 \x01(\x0e2 .headgate.control.v1.HealthStateR\x06health\x120\n" +
@@ -626,7 +898,17 @@ const file_headgate_control_v1_status_proto_rawDesc = "" +
 	"\x12requests_in_flight\x18\v \x01(\x04R\x10requestsInFlight\x12\x1a\n" +
 	"\brequests\x18\f \x01(\x04R\brequests\x12\x1a\n" +
 	"\bfailures\x18\r \x01(\x04R\bfailures\x12 \n" +
-	"\vconnections\x18\x0e \x01(\x04R\vconnectionsB@Z>github.com/headgate/headgate/gen/headgate/control/v1;controlv1b\x06proto3"
+	"\vconnections\x18\x0e \x01(\x04R\vconnections\x12)\n" +
+	"\x10idle_connections\x18\x0f \x01(\x04R\x0fidleConnections\x12)\n" +
+	"\x10pending_requests\x18\x10 \x01(\x04R\x0fpendingRequests\x12(\n" +
+	"\rsuccess_ratio\x18\x11 \x01(\x01H\x00R\fsuccessRatio\x88\x01\x01\x123\n" +
+	"\alatency\x18\x12 \x01(\v2\x19.google.protobuf.DurationR\alatency\x12\x1c\n" +
+	"\tejections\x18\x13 \x01(\rR\tejections\x12%\n" +
+	"\x0eweight_percent\x18\x14 \x01(\rR\rweightPercent\x120\n" +
+	"\x05drain\x18\x15 \x01(\v2\x1a.headgate.control.v1.DrainR\x05drain\x12#\n" +
+	"\rlast_evidence\x18\x16 \x01(\tR\flastEvidence\x125\n" +
+	"\bnext_try\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\anextTryB\x10\n" +
+	"\x0e_success_ratioB@Z>github.com/headgate/headgate/gen/headgate/control/v1;controlv1b\x06proto3"
 
 var (
 	file_headgate_control_v1_status_proto_rawDescOnce sync.Once
@@ -640,37 +922,46 @@ func file_headgate_control_v1_status_proto_rawDescGZIP() []byte {
 	return file_headgate_control_v1_status_proto_rawDescData
 }
 
-var file_headgate_control_v1_status_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_headgate_control_v1_status_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_headgate_control_v1_status_proto_goTypes = []any{
 	(*NodeStatus)(nil),            // 0: headgate.control.v1.NodeStatus
-	(*StoreStatus)(nil),           // 1: headgate.control.v1.StoreStatus
-	(*ListenerStatus)(nil),        // 2: headgate.control.v1.ListenerStatus
-	(*ClusterStatus)(nil),         // 3: headgate.control.v1.ClusterStatus
-	(*EndpointStatus)(nil),        // 4: headgate.control.v1.EndpointStatus
-	nil,                           // 5: headgate.control.v1.NodeStatus.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
-	(*SnapshotInfo)(nil),          // 7: headgate.control.v1.SnapshotInfo
-	(*Degradation)(nil),           // 8: headgate.control.v1.Degradation
-	(HealthState)(0),              // 9: headgate.control.v1.HealthState
-	(CircuitState)(0),             // 10: headgate.control.v1.CircuitState
+	(*DrainedEndpoint)(nil),       // 1: headgate.control.v1.DrainedEndpoint
+	(*Drain)(nil),                 // 2: headgate.control.v1.Drain
+	(*StoreStatus)(nil),           // 3: headgate.control.v1.StoreStatus
+	(*ListenerStatus)(nil),        // 4: headgate.control.v1.ListenerStatus
+	(*ClusterStatus)(nil),         // 5: headgate.control.v1.ClusterStatus
+	(*EndpointStatus)(nil),        // 6: headgate.control.v1.EndpointStatus
+	nil,                           // 7: headgate.control.v1.NodeStatus.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*SnapshotInfo)(nil),          // 9: headgate.control.v1.SnapshotInfo
+	(*Degradation)(nil),           // 10: headgate.control.v1.Degradation
+	(HealthState)(0),              // 11: headgate.control.v1.HealthState
+	(CircuitState)(0),             // 12: headgate.control.v1.CircuitState
+	(*durationpb.Duration)(nil),   // 13: google.protobuf.Duration
 }
 var file_headgate_control_v1_status_proto_depIdxs = []int32{
-	6,  // 0: headgate.control.v1.NodeStatus.started_time:type_name -> google.protobuf.Timestamp
-	5,  // 1: headgate.control.v1.NodeStatus.labels:type_name -> headgate.control.v1.NodeStatus.LabelsEntry
-	7,  // 2: headgate.control.v1.NodeStatus.snapshot:type_name -> headgate.control.v1.SnapshotInfo
-	8,  // 3: headgate.control.v1.NodeStatus.degradations:type_name -> headgate.control.v1.Degradation
-	1,  // 4: headgate.control.v1.NodeStatus.store:type_name -> headgate.control.v1.StoreStatus
-	4,  // 5: headgate.control.v1.ClusterStatus.endpoints:type_name -> headgate.control.v1.EndpointStatus
-	9,  // 6: headgate.control.v1.EndpointStatus.health:type_name -> headgate.control.v1.HealthState
-	6,  // 7: headgate.control.v1.EndpointStatus.since:type_name -> google.protobuf.Timestamp
-	6,  // 8: headgate.control.v1.EndpointStatus.next_probe:type_name -> google.protobuf.Timestamp
-	6,  // 9: headgate.control.v1.EndpointStatus.ejected_until:type_name -> google.protobuf.Timestamp
-	10, // 10: headgate.control.v1.EndpointStatus.circuit:type_name -> headgate.control.v1.CircuitState
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	8,  // 0: headgate.control.v1.NodeStatus.started_time:type_name -> google.protobuf.Timestamp
+	7,  // 1: headgate.control.v1.NodeStatus.labels:type_name -> headgate.control.v1.NodeStatus.LabelsEntry
+	9,  // 2: headgate.control.v1.NodeStatus.snapshot:type_name -> headgate.control.v1.SnapshotInfo
+	10, // 3: headgate.control.v1.NodeStatus.degradations:type_name -> headgate.control.v1.Degradation
+	3,  // 4: headgate.control.v1.NodeStatus.store:type_name -> headgate.control.v1.StoreStatus
+	1,  // 5: headgate.control.v1.NodeStatus.drained:type_name -> headgate.control.v1.DrainedEndpoint
+	2,  // 6: headgate.control.v1.DrainedEndpoint.drain:type_name -> headgate.control.v1.Drain
+	8,  // 7: headgate.control.v1.Drain.since:type_name -> google.protobuf.Timestamp
+	6,  // 8: headgate.control.v1.ClusterStatus.endpoints:type_name -> headgate.control.v1.EndpointStatus
+	11, // 9: headgate.control.v1.EndpointStatus.health:type_name -> headgate.control.v1.HealthState
+	8,  // 10: headgate.control.v1.EndpointStatus.since:type_name -> google.protobuf.Timestamp
+	8,  // 11: headgate.control.v1.EndpointStatus.next_probe:type_name -> google.protobuf.Timestamp
+	8,  // 12: headgate.control.v1.EndpointStatus.ejected_until:type_name -> google.protobuf.Timestamp
+	12, // 13: headgate.control.v1.EndpointStatus.circuit:type_name -> headgate.control.v1.CircuitState
+	13, // 14: headgate.control.v1.EndpointStatus.latency:type_name -> google.protobuf.Duration
+	2,  // 15: headgate.control.v1.EndpointStatus.drain:type_name -> headgate.control.v1.Drain
+	8,  // 16: headgate.control.v1.EndpointStatus.next_try:type_name -> google.protobuf.Timestamp
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_headgate_control_v1_status_proto_init() }
@@ -680,13 +971,15 @@ func file_headgate_control_v1_status_proto_init() {
 	}
 	file_headgate_control_v1_event_proto_init()
 	file_headgate_control_v1_snapshot_proto_init()
+	file_headgate_control_v1_status_proto_msgTypes[5].OneofWrappers = []any{}
+	file_headgate_control_v1_status_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_headgate_control_v1_status_proto_rawDesc), len(file_headgate_control_v1_status_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
