@@ -305,11 +305,7 @@ func (e *encoder) fields(dst []byte, fields *message.Fields, dropHost bool) []by
 	list := fields.All()
 	for i := range list {
 		f := &list[i]
-		switch {
-		case connectionSpecific[f.ID] || f.ID == message.HTTP2Settings:
-		case f.ID == message.TE && !message.EqualToken(f.Value, "trailers"):
-		case f.ID == message.Host && dropHost:
-		default:
+		if Carried(f) && !(f.ID == message.Host && dropHost) {
 			dst = e.field(dst, f.ID, f.Name, f.Value)
 		}
 	}

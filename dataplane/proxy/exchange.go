@@ -5,7 +5,6 @@ import (
 	"net/netip"
 
 	"github.com/headgate/headgate/dataplane/http1"
-	"github.com/headgate/headgate/dataplane/http2"
 	"github.com/headgate/headgate/dataplane/message"
 	"github.com/headgate/headgate/dataplane/route"
 	"github.com/headgate/headgate/dataplane/socket"
@@ -37,9 +36,9 @@ type state struct {
 	gen  *Generation
 	site *site
 
-	stream  *http2.Stream // the client's, on HTTP/2; nil on HTTP/1
-	headLen int           // bytes of the request head in the client's buffer, 0 once consumed
-	head    []byte        // a copy of the head that outlives the client's buffer; nil while not needed
+	stream  clientStream // nil on HTTP/1
+	headLen int          // bytes of the request head in the client's buffer, 0 once consumed
+	head    []byte       // a copy of the head that outlives the client's buffer; nil while not needed
 	body    requestBody
 
 	client  netip.Addr // who sent the request, as far as the peers are trusted

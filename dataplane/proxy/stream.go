@@ -14,6 +14,22 @@ import (
 	"github.com/headgate/headgate/dataplane/socket"
 )
 
+// clientStream is a request and its answer on a connection that carries several:
+// a stream of HTTP/2, or of HTTP/3. Its methods do what those of http2.Stream do.
+type clientStream interface {
+	bodySource
+	Request() *message.Request
+	Fault() *http2.Fault
+	Ended() bool
+	Trailers() *message.Fields
+	WriteResponseHead(status int, fields *message.Fields, end bool, deadline int64) error
+	WriteData(p []byte, end bool, deadline int64) (n int, err error)
+	WriteTrailers(fields *message.Fields, deadline int64) error
+	Reset(code http2.ErrCode)
+	Gone() bool
+	OnReset(hook func())
+}
+
 // streamPool holds the exchanges of streams. Their heads are the streams' own,
 // so they must not mix with those of HTTP/1.
 var streamPool = sync.Pool{New: func() any { return newExchange() }}
@@ -34,7 +50,7 @@ func (c *Conn) serveHTTP2() {
 		HeaderTimeout:        l.HeaderTimeout,
 		IdleTimeout:          l.IdleTimeout,
 		ExtendedConnect:      true,
-	}, c.serveStream)
+	}, func(st *http2.Stream) { c.serveStream(st) })
 	c.http2.Store(s)
 	if c.drain.Load() {
 		s.Shutdown()
@@ -45,7 +61,7 @@ func (c *Conn) serveHTTP2() {
 }
 
 // serveStream runs one exchange. A fault of ours ends this stream and no other.
-func (c *Conn) serveStream(st *http2.Stream) {
+func (c *Conn) serveStream(st clientStream) {
 	x := streamPool.Get().(*exchange)
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -60,7 +76,7 @@ func (c *Conn) serveStream(st *http2.Stream) {
 	streamPool.Put(x)
 }
 
-func (x *exchange) serveStream(c *Conn, st *http2.Stream) {
+func (x *exchange) serveStream(c *Conn, st clientStream) {
 	x.conn, x.stream, x.gen, x.client = c, st, c.generation(), c.peer
 	x.site = x.gen.site(c.slot)
 	x.tried = x.triedSpace[:0]

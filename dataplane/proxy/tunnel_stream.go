@@ -48,7 +48,7 @@ func (x *exchange) tunnelStream() {
 }
 
 // streamEnd is a stream as one end of a tunnel.
-type streamEnd struct{ *http2.Stream }
+type streamEnd struct{ clientStream }
 
 // Write writes all of p.
 func (s streamEnd) Write(p []byte, deadline int64) (int, error) {
