@@ -28,8 +28,12 @@ type attempt struct {
 	outcome  upstream.Outcome
 }
 
-// watch is how often a client is looked at while an upstream is awaited.
-const watch = int64(250 * time.Millisecond)
+// watch is how often a stream is looked at while an upstream is awaited, and
+// watchUpload how often an upload is: the upstream's time begins at its end.
+const (
+	watch       = int64(50 * time.Millisecond)
+	watchUpload = int64(250 * time.Millisecond)
+)
 
 // try makes one attempt up to the response head. A nil failure means that
 // x.resp holds the final head and its body follows on x.attempt.up.
@@ -136,10 +140,14 @@ func (x *exchange) give(p []byte) error {
 	a := &x.attempt
 	deadline := earlier(a.deadline, after(x.now, x.route.route.Forward.Idle))
 	for {
+		x.beginWait()
 		n, err := a.up.Write(p, earlier(deadline, x.glance()))
+		left := x.endWait()
 		a.sent = a.sent || n > 0
 		p = p[n:]
 		switch {
+		case left:
+			return errClientGone
 		case err == nil:
 			return nil
 		case !errors.Is(err, os.ErrDeadlineExceeded) || deadline != 0 && x.tick() >= deadline:
@@ -244,11 +252,14 @@ var (
 	errNothingYet = errors.New("proxy: nothing has come yet")
 )
 
-// wait reads from the upstream. Now and then it wakes up to see whether the
-// client is still there, and returns errNothingYet if it is; the timer for that
-// is not set for each request.
+// wait reads from the upstream. It may wake up to look around, and returns
+// errNothingYet if nothing has changed.
 func (x *exchange) wait(want int, deadline int64) error {
+	x.beginWait()
 	err := x.attempt.from.Fill(want, earlier(deadline, x.glance()))
+	if x.endWait() {
+		return errClientGone
+	}
 	if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || x.tick() >= deadline && deadline != 0 {
 		return err
 	}
@@ -267,13 +278,16 @@ func (x *exchange) clientGone() bool {
 	return x.conn.sock.Peek() == socket.Ended
 }
 
-// glance is when the client is looked at next. To look at a stream costs
-// nothing, and a cancelled call is to reach the upstream soon.
+// glance is when a wait for the upstream is broken off to look around; 0: it is
+// not. A look at a stream costs nothing, and other clients are the lookout's.
 func (x *exchange) glance() int64 {
-	if x.stream != nil {
-		return x.now + watch/5
+	switch {
+	case x.stream != nil:
+		return x.now + watch
+	case x.upload != nil && x.upload.endedAt.Load() == 0:
+		return x.now + watchUpload
 	}
-	return x.now + watch
+	return 0
 }
 
 // admit decides whether a final head is the answer. n is its length.

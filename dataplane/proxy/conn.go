@@ -27,6 +27,7 @@ type Conn struct {
 	secure  bool  // over TLS
 	preface bool  // the client has begun to speak HTTP/2; owned by Serve
 	now     int64 // when the last exchange ended; owned by Serve
+	wait    wait
 
 	http2  atomic.Pointer[http2.Server] // once it is known that HTTP/2 is spoken
 	phase  atomic.Int32
@@ -107,6 +108,7 @@ func (c *Conn) Drain() {
 func (c *Conn) Serve() {
 	defer c.sock.Discard()
 	defer c.Close()
+	defer c.engine.lookouts.of(c).leave(c)
 	c.now = socket.Now()
 	for !c.preface && c.awaitRequest() {
 		if !c.serveOne() {

@@ -27,6 +27,8 @@ type Engine struct {
 	logger *slog.Logger
 	live   atomic.Pointer[lineup]
 
+	lookouts lookouts
+
 	swapping sync.Mutex // held while live is replaced
 }
 

@@ -78,6 +78,9 @@ func (x *exchange) attempts(policy *snapshot.Retry) *failure {
 			fresh = true
 		case fail.granted || x.grant(fail):
 			x.retreat(policy.Backoff)
+			if x.clientGone() {
+				return clientGone()
+			}
 		default:
 			return fail
 		}

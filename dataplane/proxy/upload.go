@@ -165,7 +165,7 @@ func (x *exchange) finishUpload() {
 	if u == nil || x.rejectsBody() {
 		return
 	}
-	for !waitFor(u.done, time.Duration(watch)) && !x.clientGone() {
+	for !waitFor(u.done, lookEvery) && !x.clientGone() {
 	}
 }
 

@@ -186,8 +186,12 @@ func (x *exchange) addOut(id message.ID, grown []byte) {
 func (x *exchange) awaitStreamHead() *failure {
 	for {
 		deadline := x.headDeadline()
+		x.beginWait()
 		resp, err := x.attempt.stream.ReadHead(earlier(deadline, x.glance()))
+		left := x.endWait()
 		switch {
+		case left:
+			return x.broken(errClientGone)
 		case err == nil:
 			x.noteFirstByte()
 			x.resp, x.borrowed = *resp, true

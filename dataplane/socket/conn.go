@@ -28,7 +28,7 @@ var ErrInterrupted = errors.New("socket: interrupted")
 // writes; Interrupt and Close may be called from any.
 type Conn struct {
 	net   net.Conn
-	raw   syscall.RawConn // of the socket below
+	raw   syscall.RawConn // of the socket below; nil: it cannot be looked at
 	under *Under          // what TLS runs over; nil: no TLS, or none that can be looked under
 
 	interrupted atomic.Bool
@@ -44,7 +44,6 @@ type Conn struct {
 	tryWant   int
 	look      func(fd uintptr)
 	peeked    State
-	one       [1]byte
 	first     [1]byte // of what TLS gives, while no buffer is held
 
 	// Owned by the writer.
@@ -63,6 +62,7 @@ func New(c net.Conn) *Conn {
 			s.try = s.tryRead
 		}
 	default:
+		s.raw = underlyingRaw(c)
 		if s.under = underOf(c); s.under != nil {
 			s.under.stream()
 		}

@@ -94,14 +94,11 @@ const (
 // without regard to what is buffered. TLS connections are looked at below TLS;
 // one whose peer has sent its last bytes, few enough to be a goodbye, has ended.
 func (c *Conn) Peek() State {
-	if c.look == nil {
-		c.look = c.peek
-		if c.raw == nil {
-			c.raw = underlyingRaw(c.net)
-		}
-	}
 	if c.raw == nil {
 		return Quiet
+	}
+	if c.look == nil {
+		c.look = func(fd uintptr) { c.peeked = c.peek(fd) }
 	}
 	c.peeked = Ended
 	if err := c.raw.Control(c.look); err != nil {
@@ -110,21 +107,32 @@ func (c *Conn) Peek() State {
 	return c.peeked
 }
 
+// Left reports whether Peek would say Ended. It may be called from any
+// goroutine.
+func (c *Conn) Left() bool {
+	if c.raw == nil {
+		return false
+	}
+	state := Ended
+	err := c.raw.Control(func(fd uintptr) { state = c.peek(fd) })
+	return err != nil || state == Ended
+}
+
 // peek asks the kernel for one byte and leaves it there.
-func (c *Conn) peek(fd uintptr) {
-	n, _, err := syscall.Recvfrom(int(fd), c.one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+func (c *Conn) peek(fd uintptr) State {
+	var one [1]byte
+	n, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 	signs := int16(unix.POLLERR | unix.POLLHUP)
 	if n > 0 && c.under != nil && saysGoodbye(fd) {
 		signs |= unix.POLLRDHUP
 	}
 	switch {
 	case n > 0 && !shows(fd, signs):
-		c.peeked = Readable
+		return Readable
 	case err == syscall.EAGAIN || err == syscall.EINTR:
-		c.peeked = Quiet
-	default:
-		c.peeked = Ended
+		return Quiet
 	}
+	return Ended
 }
 
 // shows reports whether the kernel gives one of the signs for a connection with
