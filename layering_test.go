@@ -24,7 +24,7 @@ var floors = [][]string{
 		"dataplane/message", "dataplane/socket", "dataplane/certificate/testca",
 		"dataplane/upstream/balance", "dataplane/upstream/breaker", "dataplane/upstream/health", "dataplane/upstream/retry",
 	},
-	{"dataplane/http1", "dataplane/http2", "dataplane/route", "dataplane/certificate", "dataplane/upstream/pool"},
+	{"dataplane/http1", "dataplane/http2", "dataplane/route", "dataplane/certificate", "dataplane/upstream/pool", "dataplane/upstream/resolve"},
 	{"dataplane/snapshot"},
 	{"dataplane/upstream", "dataplane/telemetry", "dataplane/listener"},
 	{"dataplane/proxy", "dataplane/control", "dataplane/admin"},
