@@ -4,67 +4,86 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"io"
 	"net"
 	"strconv"
 	"sync/atomic"
 )
 
-// backend is the server behind every proxy: as little of HTTP/1.1 as the load
-// needs, so that it leaves the load's core to the load.
+// backend is the server behind every proxy: as little of HTTP/1.1, and of
+// HTTP/2 in clear, as the load needs, so that it leaves the load's core to the
+// load.
 type backend struct {
-	listener net.Listener
-	served   atomic.Int64
+	http1, http2 net.Listener
+	served       atomic.Int64
 }
 
-// answers are the paths that the backend knows and the bytes in their bodies.
-var answers = map[string]int{"/b100": 100, "/b10k": 10 << 10, "/b1m": 1 << 20}
+// healthPath is answered but not counted.
+const healthPath = "/health"
 
 func startBackend() (*backend, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	b := &backend{}
+	var err error
+	if b.http1, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return nil, err
 	}
-	b := &backend{listener: listener}
-	go b.accept()
+	if b.http2, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return nil, err
+	}
+	ready := readyAnswers()
+	go accept(b.http1, func(conn net.Conn) { b.serveHTTP1(conn, ready) })
+	go accept(b.http2, b.serveHTTP2)
 	return b, nil
 }
 
-func (b *backend) port() int { return b.listener.Addr().(*net.TCPAddr).Port }
+func (b *backend) close() {
+	b.http1.Close()
+	b.http2.Close()
+}
 
-func (b *backend) accept() {
-	ready := make(map[string][]byte, len(answers))
-	for path, size := range answers {
-		head := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n", size)
-		ready[path] = append([]byte(head), bytes.Repeat([]byte("x"), size)...)
-	}
+func portOf(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
+
+func accept(l net.Listener, serve func(net.Conn)) {
 	for {
-		conn, err := b.listener.Accept()
+		conn, err := l.Accept()
 		if err != nil {
 			return
 		}
-		go b.serve(conn, ready)
+		go func() {
+			defer conn.Close()
+			serve(conn)
+		}()
 	}
 }
 
-// serve answers one connection's requests until it closes or says something
+// readyAnswers are whole answers by path.
+func readyAnswers() map[string][]byte {
+	ready := map[string][]byte{healthPath: []byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")}
+	for path, size := range answers {
+		head := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n", size)
+		ready[path] = append([]byte(head), pattern(size)...)
+	}
+	return ready
+}
+
+// serveHTTP1 answers one connection's requests until it closes or says something
 // that the load never says.
-func (b *backend) serve(conn net.Conn, ready map[string][]byte) {
-	defer conn.Close()
+func (b *backend) serveHTTP1(conn net.Conn, ready map[string][]byte) {
 	in := bufio.NewReaderSize(conn, 16<<10)
 	for {
 		path, body, err := readHead(in)
 		if err != nil {
 			return
 		}
-		if _, err := in.Discard(body); err != nil {
-			return
-		}
 		answer, ok := ready[string(path)]
 		if !ok {
 			answer = []byte("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
 		}
-		b.served.Add(1) // before the client can know
+		if string(path) != healthPath {
+			b.served.Add(1) // before the client can know
+		}
+		if _, err := in.Discard(body); err != nil {
+			return
+		}
 		if _, err := conn.Write(answer); err != nil {
 			return
 		}
@@ -83,26 +102,6 @@ func readHead(in *bufio.Reader) (path []byte, body int, err error) {
 	body, _ = contentLength(head) // a GET has none
 	_, err = in.Discard(len(head))
 	return path, body, err
-}
-
-// peekHead waits for a whole head and returns it, its empty line included,
-// without taking it.
-func peekHead(in *bufio.Reader) ([]byte, error) {
-	for wanted := 1; ; wanted = in.Buffered() + 1 {
-		if _, err := in.Peek(wanted); err != nil {
-			return nil, err
-		}
-		seen, err := in.Peek(in.Buffered())
-		if err != nil {
-			return nil, err
-		}
-		if end := bytes.Index(seen, []byte("\r\n\r\n")); end >= 0 {
-			return seen[:end+4], nil
-		}
-		if len(seen) == in.Size() {
-			return nil, io.ErrShortBuffer
-		}
-	}
 }
 
 // contentLength finds the field by hand: bytes.ToLower would allocate.

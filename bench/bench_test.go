@@ -2,7 +2,11 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"crypto/tls"
+	"io"
 	"math/rand/v2"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -75,49 +79,194 @@ func TestHeadsLargerThanTheBufferAreRefused(t *testing.T) {
 	}
 }
 
-// The load on the backend itself, nothing between them, in every scenario.
-func TestLoadReachesTheBackend(t *testing.T) {
+// site starts a backend until the test ends.
+func startSite(t *testing.T) (*backend, *authority) {
+	t.Helper()
 	b, err := startBackend()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.listener.Close()
-	for _, s := range scenarios {
-		s.connections = 3
-		l, err := connect(b.listener.Addr().String(), s)
+	t.Cleanup(b.close)
+	a, err := newAuthority(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, a
+}
+
+// behindTLS is a port whose connections go on in clear to another, so that the
+// load over TLS can be tried without a proxy.
+func behindTLS(t *testing.T, a *authority, protocol string, port int) endpoint {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(a.certificate, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{protocol}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go accept(l, func(in net.Conn) {
+		out, err := endpoint{port: port}.dial(nil)
 		if err != nil {
-			t.Fatalf("%s: %v", s.name, err)
+			return
 		}
-		before := b.served.Load()
-		if sum := l.once(); sum.fault != nil || sum.latency.total != 3 || b.served.Load()-before != 3 {
-			t.Errorf("%s: %d answered, %d served, want 3; %v", s.name, sum.latency.total, b.served.Load()-before, sum.fault)
+		defer out.Close()
+		go func() {
+			_, _ = io.Copy(out, in)
+			_ = out.(*net.TCPConn).CloseWrite()
+		}()
+		_, _ = io.Copy(in, out)
+	})
+	return endpoint{port: portOf(l), tls: a}
+}
+
+// straight is where the load of s goes if no proxy is between it and the backend.
+func straight(t *testing.T, b *backend, a *authority, s *scenario) endpoint {
+	t.Helper()
+	port, protocol := portOf(b.http1), "http/1.1"
+	if s.streams > 0 {
+		port, protocol = portOf(b.http2), "h2"
+	}
+	if !s.tls {
+		return endpoint{port: port}
+	}
+	return behindTLS(t, a, protocol, port)
+}
+
+// The load on the backend itself, in every scenario. The backend's HTTP/2 has
+// calls alone.
+func TestLoadReachesTheBackend(t *testing.T) {
+	b, a := startSite(t)
+	for _, s := range scenarios {
+		if s.streams > 0 && !s.call {
+			continue
 		}
-		before = b.served.Load()
-		if sum := l.slice(10 * time.Millisecond); sum.fault != nil || sum.latency.total != b.served.Load()-before {
-			t.Errorf("%s: %d answered, %d served; %v", s.name, sum.latency.total, b.served.Load()-before, sum.fault)
+		t.Run(s.name, func(t *testing.T) {
+			s.connections = 3
+			at := straight(t, b, a, &s)
+			if err := at.verify(t.Context(), &s); err != nil {
+				t.Fatal(err)
+			}
+			l, err := connect(at, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.close()
+			before := b.served.Load()
+			if sum := l.once(); sum.fault != nil || sum.latency.total != 3 || b.served.Load()-before != 3 {
+				t.Errorf("%d answered, %d served, want 3; %v", sum.latency.total, b.served.Load()-before, sum.fault)
+			}
+			if s.share > 0 {
+				l.rate = 2000
+			}
+			before = b.served.Load()
+			if sum := l.slice(10 * time.Millisecond); sum.fault != nil || sum.latency.total != b.served.Load()-before {
+				t.Errorf("%d answered, %d served; %v", sum.latency.total, b.served.Load()-before, sum.fault)
+			}
+		})
+	}
+}
+
+// What is due while nobody answers is late when it is answered.
+func TestOpenLoopChargesAStallToAllThatWaited(t *testing.T) {
+	l := &load{rate: 10_000, clients: []client{stall(30 * time.Millisecond)}}
+	sum := l.open(time.Now().Add(20 * time.Millisecond))
+	if sum.fault != nil || sum.latency.total < 20 {
+		t.Fatalf("%d arrivals in 20 ms, want about 200; %v", sum.latency.total, sum.fault)
+	}
+	if p50 := sum.latency.quantile(0.5); p50 < 10*time.Millisecond {
+		t.Errorf("half of them waited less than %v, and all were stalled for 30 ms", p50)
+	}
+}
+
+// stall is a client that answers nothing for so long, then all at once.
+type stall time.Duration
+
+func (s stall) close() {}
+
+func (s stall) run(next arrivals, t *tally) error {
+	time.Sleep(time.Duration(s))
+	for {
+		due, more := next()
+		if !more {
+			return nil
 		}
-		l.close()
+		t.latency.add(time.Since(due))
 	}
 }
 
 func TestWrongAnswersAreFaults(t *testing.T) {
-	b, err := startBackend()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.listener.Close()
+	b, _ := startSite(t)
+	at := endpoint{port: portOf(b.http1)}
 	for _, s := range []scenario{
-		{name: "no such path", request: get("/b101"), size: 100},
-		{name: "another length", request: get("/b10k"), size: 100},
+		{name: "no such path", path: "/b101"},
+		{name: "another length", path: "/b10k"},
 	} {
-		s.connections = 1
-		l, err := connect(b.listener.Addr().String(), s)
+		conn, err := at.dial(&s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.close()
-		if sum := l.once(); sum.fault == nil || sum.failed != 1 {
+		c := newKept(conn, &s)
+		c.size = 100
+		if err := c.exchange(); err == nil {
 			t.Errorf("%s: no fault", s.name)
+		}
+		c.close()
+	}
+	if err := at.verify(t.Context(), &scenario{path: "/b101"}); err == nil {
+		t.Error("no fault in the answer of a path that there is none of")
+	}
+}
+
+func TestFrames(t *testing.T) {
+	var out []byte
+	want := []frame{
+		{frameData, flagEndStream, 7, []byte("seven")},
+		{frameHeaders, flagEndHeaders, 1<<31 - 1, []byte{indexedOK}},
+		{framePing, 0, 0, make([]byte, 8)},
+	}
+	for _, f := range want {
+		out = appendFrame(out, f)
+	}
+	in := bufio.NewReader(bytes.NewReader(out))
+	for _, w := range want {
+		f, err := nextFrame(in)
+		if err != nil || f.kind != w.kind || f.flags != w.flags || f.stream != w.stream || !bytes.Equal(f.payload, w.payload) {
+			t.Errorf("%v, %v; want %v", f, err, w)
+		}
+	}
+}
+
+func TestStatusBehindUpdatesOfTheTable(t *testing.T) {
+	for _, tt := range []struct {
+		block []byte
+		want  bool
+	}{
+		{[]byte{indexedOK}, true},
+		{[]byte{0x20, indexedOK}, true},
+		{[]byte{0x3f, 0xe1, 0x1f, indexedOK, 0x00}, true},
+		{[]byte{indexed | 13}, false}, // 404
+		{[]byte{0x3f, 0xe1}, false},
+		{nil, false},
+	} {
+		if got := startsWithOK(tt.block); got != tt.want {
+			t.Errorf("%x: %v", tt.block, got)
+		}
+	}
+}
+
+func TestConfigurationsFill(t *testing.T) {
+	s := &setting{Name: "x", Port: 1, TLSPort: 2, Cores: 2, Log: true, Large: true}
+	for _, target := range proxies("build/dataplane", true) {
+		if text, err := target.filled(s); err != nil || strings.Contains(text, "{{") {
+			t.Errorf("%s: %v", target.name, err)
+		}
+		for _, list := range [][]string{target.command, target.environment} {
+			if filled, err := words(list, s); err != nil || strings.Contains(strings.Join(filled, " "), "{{") {
+				t.Errorf("%s: %v, %v", target.name, filled, err)
+			}
 		}
 	}
 }

@@ -2,47 +2,78 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// The cores: one for the load and the backend, one for the proxy that is
-// measured.
-const (
-	loadCore  = 0
-	proxyCore = 1
-)
+// layout is who has which cores of the machine.
+type layout struct {
+	cores int   // of each proxy
+	list  []int // those that this process may use
+}
 
-// pinLoad starts this program again on loadCore alone. A thread's affinity
-// outlives exec and is passed on, so all threads of the new program have it.
-func pinLoad() error {
-	var now, want unix.CPUSet
-	want.Set(loadCore)
-	if err := unix.SchedGetaffinity(0, &now); err != nil {
-		return fmt.Errorf("read the cores of this process: %w", err)
+// layOut finds the machine's cores. It is done before this process gives any up.
+func layOut() (layout, error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return layout{}, fmt.Errorf("read the cores of this process: %w", err)
 	}
-	if now == want {
-		return nil
+	var l layout
+	for core := range len(set) * 64 {
+		if set.IsSet(core) {
+			l.list = append(l.list, core)
+		}
 	}
-	if !now.IsSet(loadCore) || !now.IsSet(proxyCore) {
-		return fmt.Errorf("cores %d and %d are both needed", loadCore, proxyCore)
+	if len(l.list) < 2 {
+		return layout{}, fmt.Errorf("two cores are needed; there are %v", l.list)
 	}
-	runtime.LockOSThread()
-	if err := unix.SchedSetaffinity(0, &want); err != nil {
-		return fmt.Errorf("stay on core %d: %w", loadCore, err)
+	return l, nil
+}
+
+// with is the same machine with that many cores for each proxy.
+func (l layout) with(cores int) (layout, error) {
+	if cores < 1 || cores > len(l.list) {
+		return layout{}, fmt.Errorf("no %d cores for a proxy: there are %v", cores, l.list)
 	}
-	program, err := os.Executable()
+	l.cores = cores
+	return l, nil
+}
+
+// proxy lists the cores of the proxies for taskset: the last ones.
+func (l layout) proxy() string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(l.list[len(l.list)-l.cores:]), " ", ","), "[]")
+}
+
+// pinLoad keeps this program to as many cores as a proxy has: the first ones. If
+// the machine has no more than that, both have the same. A thread passes its
+// cores on to those it makes, so when all have them, all will.
+func (l layout) pinLoad() error {
+	var set unix.CPUSet
+	for _, core := range l.list[:l.cores] {
+		set.Set(core)
+	}
+	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		return err
 	}
-	return syscall.Exec(program, os.Args, append(os.Environ(), "GOMAXPROCS=1"))
+	for _, thread := range threads {
+		id, err := strconv.Atoi(thread.Name())
+		if err != nil {
+			continue
+		}
+		if err := unix.SchedSetaffinity(id, &set); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("stay on cores %v: %w", l.list[:l.cores], err)
+		}
+	}
+	runtime.GOMAXPROCS(l.cores)
+	return nil
 }
 
 // cpuTime is what a process and its threads have used so far, user and system,

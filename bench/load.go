@@ -1,11 +1,7 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -14,51 +10,83 @@ import (
 // load is the connections to one proxy. They are kept between slices.
 type load struct {
 	scenario scenario
-	conns    []*client
+	rate     float64 // requests a second that are due; 0: as fast as they are answered
+	clients  []client
+	tallies  []tally // by goroutine
 }
 
-// client is one connection. It belongs to one goroutine at a time.
-type client struct {
-	conn net.Conn
-	in   *bufio.Reader
-	tally
+// client is one connection, or one place for connections that are used once. It
+// belongs to one goroutine at a time.
+type client interface {
+	// run sends a request for each that is due, as many at a time as the
+	// scenario wants, and returns when the last was answered.
+	run(next arrivals, t *tally) error
+	close()
 }
+
+// arrivals tells when the next request is or was due; its latency counts from
+// then. It reports false when no more are due.
+type arrivals func() (due time.Time, more bool)
 
 // tally is what came of some requests.
 type tally struct {
 	latency histogram
-	failed  int64
-	fault   error // the last failure
-}
-
-func (t *tally) add(other *tally) {
-	t.latency.merge(&other.latency)
-	t.failed += other.failed
-	if other.fault != nil {
-		t.fault = other.fault
-	}
+	fault   error // what ended the load
 }
 
 // answerTimeout bounds the wait for one answer, so that a proxy that hangs ends
 // the benchmark with its fault.
 const answerTimeout = 10 * time.Second
 
-func connect(address string, s scenario) (*load, error) {
-	l := &load{scenario: s}
-	for range s.connections {
-		conn, err := net.DialTimeout("tcp", address, answerTimeout)
+// dialers is how many connections are opened at a time. A backlog holds more.
+const dialers = 64
+
+// connect opens the scenario's connections.
+func connect(to endpoint, s scenario) (*load, error) {
+	l := &load{scenario: s, clients: make([]client, s.connections)}
+	faults := make([]error, s.connections)
+	share(s.connections, dialers, func(i, _ int) { l.clients[i], faults[i] = newClient(to, &l.scenario) })
+	for _, err := range faults {
 		if err != nil {
 			l.close()
 			return nil, err
 		}
-		l.conns = append(l.conns, &client{conn: conn, in: bufio.NewReaderSize(conn, min(16<<10, s.size+2048))})
 	}
 	return l, nil
 }
 
+// share has several do n things; each thing is told who does it.
+func share(n, several int, do func(i, who int)) {
+	var all sync.WaitGroup
+	for who := range min(n, several) {
+		all.Go(func() {
+			for i := who; i < n; i += several {
+				do(i, who)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func newClient(to endpoint, s *scenario) (client, error) {
+	if s.fresh {
+		return &visitor{to: to, scenario: s, request: s.requestHTTP1()}, nil
+	}
+	conn, err := to.dial(s)
+	if err != nil {
+		return nil, err
+	}
+	if s.streams > 0 {
+		return newMultiplexer(conn, s)
+	}
+	return newKept(conn, s), nil
+}
+
 func (l *load) close() {
-	for _, c := range l.conns {
-		c.conn.Close()
+	for _, c := range l.clients {
+		if c != nil {
+			c.close()
+		}
 	}
 }
 
@@ -66,98 +94,82 @@ func (l *load) close() {
 // it: all that the proxy did for this load lies between the two.
 func (l *load) slice(d time.Duration) tally {
 	until := time.Now().Add(d)
-	if l.scenario.rate > 0 {
-		l.open(until)
-	} else {
-		l.each(func(c *client) {
-			for time.Now().Before(until) && c.fault == nil {
-				c.exchange(l.scenario, time.Now())
-			}
-		})
+	if l.rate > 0 {
+		return l.open(until)
 	}
-	return l.collect()
-}
-
-// once sends one request on each connection.
-func (l *load) once() tally {
-	l.each(func(c *client) { c.exchange(l.scenario, time.Now()) })
-	return l.collect()
-}
-
-// each runs do for all connections at once and waits.
-func (l *load) each(do func(*client)) {
-	var all sync.WaitGroup
-	for _, c := range l.conns {
-		all.Go(func() { do(c) })
-	}
-	all.Wait()
-}
-
-// open sends requests at times drawn beforehand. Each is due whether or not
-// the ones before it were answered, and its latency counts from then, so that a
-// stall is charged to all that it delays.
-func (l *load) open(until time.Time) {
-	due := make(chan time.Time, l.scenario.rate) // a second's worth; then the arrivals wait, and their latency shows it
-	go func() {
-		defer close(due)
-		for at := time.Now(); ; {
-			at = at.Add(time.Duration(rand.ExpFloat64() / float64(l.scenario.rate) * float64(time.Second)))
-			if at.After(until) {
-				return
-			}
-			time.Sleep(time.Until(at))
-			due <- at
-		}
-	}()
-	l.each(func(c *client) {
-		for at := range due {
-			if c.fault == nil {
-				c.exchange(l.scenario, at)
-			}
-		}
+	return l.each(func() (time.Time, bool) {
+		now := time.Now()
+		return now, now.Before(until)
 	})
 }
 
-func (l *load) collect() tally {
-	var sum tally
-	for _, c := range l.conns {
-		sum.add(&c.tally)
-		c.tally = tally{}
+// open sends what is due until then.
+func (l *load) open(until time.Time) tally {
+	due := make(chan time.Time, int(l.rate)) // a second's worth; then the arrivals wait, and their latency shows it
+	failed := make(chan error, 1)
+	go func() { failed <- pace(l.rate, until, due) }()
+	sum := l.each(func() (time.Time, bool) {
+		at, more := <-due
+		return at, more
+	})
+	for range due { // what nobody was left to send
+		continue
+	}
+	if err := <-failed; err != nil && sum.fault == nil {
+		sum.fault = err
 	}
 	return sum
 }
 
-// exchange sends one request and reads its answer; the latency counts from at.
-func (c *client) exchange(s scenario, at time.Time) {
-	err := c.roundTrip(s)
-	if err != nil {
-		c.failed++
-		c.fault = err
-		return
-	}
-	c.latency.add(time.Since(at))
+// each runs all clients at once and waits.
+func (l *load) each(next arrivals) tally {
+	l.tallies = make([]tally, len(l.clients))
+	share(len(l.clients), len(l.clients), func(i, _ int) { l.run(i, next, &l.tallies[i]) })
+	return l.collect()
 }
 
-func (c *client) roundTrip(s scenario) error {
-	if err := c.conn.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
-		return err
+// once sends one request on each connection, a few at a time.
+func (l *load) once() tally {
+	l.tallies = make([]tally, dialers)
+	share(len(l.clients), dialers, func(i, who int) {
+		asked := false
+		l.run(i, func() (time.Time, bool) {
+			first := !asked
+			asked = true
+			return time.Now(), first
+		}, &l.tallies[who])
+	})
+	return l.collect()
+}
+
+func (l *load) run(i int, next arrivals, t *tally) {
+	if err := l.clients[i].run(next, t); err != nil {
+		t.fault = err
 	}
-	if _, err := c.conn.Write(s.request); err != nil {
-		return fmt.Errorf("send a request: %w", err)
+}
+
+func (l *load) collect() tally {
+	var sum tally
+	for i := range l.tallies {
+		t := &l.tallies[i]
+		sum.latency.merge(&t.latency)
+		if t.fault != nil {
+			sum.fault = t.fault
+		}
 	}
-	head, err := peekHead(c.in)
-	if err != nil {
-		return fmt.Errorf("read an answer's head: %w", err)
+	return sum
+}
+
+// endpoint is where a load goes.
+type endpoint struct {
+	port int
+	tls  *authority // nil: in clear
+}
+
+func (e endpoint) dial(s *scenario) (net.Conn, error) {
+	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", e.port), answerTimeout)
+	if err != nil || e.tls == nil {
+		return conn, err
 	}
-	if !bytes.HasPrefix(head, []byte("HTTP/1.1 200 ")) {
-		line, _, _ := bytes.Cut(head, []byte("\r\n"))
-		return fmt.Errorf("the answer is %q", line)
-	}
-	if size, ok := contentLength(head); !ok || size != s.size {
-		return errors.New("the answer has not the length that the backend gave")
-	}
-	if _, err := c.in.Discard(len(head) + s.size); err != nil {
-		return fmt.Errorf("read an answer's body: %w", err)
-	}
-	return nil
+	return e.tls.handshake(conn, s)
 }

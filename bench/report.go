@@ -12,7 +12,16 @@ import (
 type result struct {
 	scenario scenario
 	targets  []target
+	rate     float64 // requests a second that arrived by themselves
 	rounds   [][]sample
+}
+
+// title is the scenario in words.
+func (r *result) title() string {
+	if r.rate > 0 {
+		return fmt.Sprintf("%s, %.0f a second", r.scenario.what, r.rate)
+	}
+	return r.scenario.what
 }
 
 // spread is the middle and the ends of some numbers.
@@ -63,7 +72,7 @@ func (r *result) write(w io.Writer) error {
 		return r.writeIdle(w)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n## %s: %s\n\n", r.scenario.name, r.scenario.what)
+	fmt.Fprintf(&b, "\n## %s: %s\n\n", r.scenario.name, r.title())
 	b.WriteString("| proxy | CPU µs/request | ratio, median (min..max) | ratio by round | p50 µs | p99 µs | requests/s | core busy |\n")
 	b.WriteString("| --- | --: | --: | --- | --: | --: | --: | --: |\n")
 	best := r.best((*sample).perRequest)
@@ -87,11 +96,11 @@ func (r *result) write(w io.Writer) error {
 
 func (r *result) writeIdle(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n## %s: %s\n\n", r.scenario.name, r.scenario.what)
-	b.WriteString("| proxy | kB a connection, median (min..max) |\n| --- | --: |\n")
+	fmt.Fprintf(&b, "\n## %s: %s\n\n", r.scenario.name, r.title())
+	b.WriteString("| proxy | KiB a connection, median (min..max) | of as many more after they closed |\n| --- | --: | --: |\n")
 	for i, t := range r.targets {
-		s := spreadOf(r.each(i, func(s *sample) float64 { return float64(s.idle) / 1024 }))
-		fmt.Fprintf(&b, "| %s | %.1f (%.1f..%.1f) |\n", t.name, s.median, s.least, s.most)
+		s, again := spreadOf(r.each(i, held)), spreadOf(r.each(i, heldAgain))
+		fmt.Fprintf(&b, "| %s | %.1f (%.1f..%.1f) | %.1f (%.1f..%.1f) |\n", t.name, s.median, s.least, s.most, again.median, again.least, again.most)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -110,5 +119,9 @@ func quantile(q float64) func(*sample) float64 {
 }
 
 func perSecond(s *sample) float64 { return float64(s.requests) / s.wall.Seconds() }
+
+func held(s *sample) float64 { return float64(s.idle) / 1024 }
+
+func heldAgain(s *sample) float64 { return float64(s.again) / 1024 }
 
 func busy(s *sample) float64 { return 100 * s.cpu.Seconds() / s.wall.Seconds() }

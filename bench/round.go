@@ -13,6 +13,7 @@ type plan struct {
 	each   time.Duration // of load on each proxy in a round
 	slice  time.Duration // of load on one proxy before the next has its turn
 	warmUp time.Duration // of load on each proxy that is not counted
+	cores  int           // of each proxy, where the scenario does not say
 }
 
 // sample is what one proxy did in one round.
@@ -21,7 +22,8 @@ type sample struct {
 	wall     time.Duration
 	requests int64
 	latency  histogram
-	idle     int64   // bytes a connection, in the scenario that measures that
+	idle     int64   // bytes a connection, in the scenarios that measure that
+	again    int64   // the same when all had been closed and as many came again
 	noise    float64 // part of a core that neither load nor proxies used in this round
 }
 
@@ -33,53 +35,47 @@ func (s *sample) perRequest() float64 {
 // round starts all proxies afresh, loads them in turns and stops them. Two
 // starts of the same proxy differ for as long as they last, so a round with one
 // start each is the unit of the statistics.
-func (p plan) round(ctx context.Context, where site, list []target, s scenario) (_ []sample, err error) {
+func (p plan) round(ctx context.Context, where site, r *result) (_ []sample, err error) {
 	if where.dir, err = os.MkdirTemp(where.dir, "round"); err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(where.dir)
 	var all []*running
 	defer func() {
-		for _, r := range all {
-			r.stop()
+		for _, proxy := range all {
+			proxy.stop()
 		}
 	}()
-	for _, t := range list {
-		r, err := where.start(ctx, t)
+	for _, t := range r.targets {
+		proxy, err := where.start(ctx, t, &r.scenario)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, r)
+		all = append(all, proxy)
 	}
-	if s.idle {
-		return idleMemory(all, s)
+	if r.scenario.idle {
+		return idleMemory(all, r.scenario)
 	}
-	return p.turns(all, s)
+	return p.turns(all, where.backend, r)
 }
 
 // turns loads the proxies one after the other, slice by slice, each lap
 // beginning with another one.
-func (p plan) turns(all []*running, s scenario) ([]sample, error) {
-	for _, r := range all {
-		var err error
-		if r.load, err = connect(r.address, s); err != nil {
-			return nil, fmt.Errorf("%s: %w", r.name, err)
-		}
-		if t := r.load.slice(p.warmUp); t.fault != nil {
-			return nil, fmt.Errorf("%s, warming up: %w", r.name, t.fault)
-		}
-		r.pids = descendants(r.process.Process.Pid)
+func (p plan) turns(all []*running, b *backend, r *result) ([]sample, error) {
+	pids, err := p.ready(all, r)
+	if err != nil {
+		return nil, err
 	}
-	var pids []int
-	for _, r := range all {
-		pids = append(pids, r.pids...)
+	slice := p.slice
+	if r.rate > 0 {
+		slice *= openSlices
 	}
 	others := startNoise(pids)
 	samples := make([]sample, len(all))
-	for lap := range int(max(1, p.each/p.slice)) {
+	for lap := range int(max(1, p.each/slice)) {
 		for turn := range all {
 			i := (lap + turn) % len(all)
-			if err := samples[i].measure(all[i], p.slice); err != nil {
+			if err := samples[i].measure(all[i], b, slice); err != nil {
 				return nil, err
 			}
 		}
@@ -90,38 +86,58 @@ func (p plan) turns(all []*running, s scenario) ([]sample, error) {
 	return samples, nil
 }
 
-// measure adds one slice of load on r.
-func (s *sample) measure(r *running, d time.Duration) error {
-	began, used := time.Now(), cpuTimes(r.pids)
+// openSlices is how much longer slices are while requests arrive by themselves:
+// the first after a pause meet a cold core, and should weigh little.
+const openSlices = 5
+
+// ready opens the connections and warms them up.
+func (p plan) ready(all []*running, r *result) (pids []int, err error) {
+	for _, proxy := range all {
+		if proxy.load, err = connect(proxy.at, r.scenario); err != nil {
+			return nil, fmt.Errorf("%s: %w", proxy.name, err)
+		}
+		if t := proxy.load.slice(p.warmUp); t.fault != nil {
+			return nil, fmt.Errorf("%s, warming up: %w", proxy.name, t.fault)
+		}
+		proxy.pids = descendants(proxy.process.Process.Pid)
+		pids = append(pids, proxy.pids...)
+	}
+	if r.scenario.share > 0 && r.rate == 0 {
+		r.rate = r.scenario.share * peak(all)
+	}
+	for _, proxy := range all {
+		proxy.load.rate = r.rate
+	}
+	return pids, nil
+}
+
+// peak is how many requests a second nginx answers at most, or the first proxy
+// if nginx is not there.
+func peak(all []*running) float64 {
+	const window = 2 * time.Second
+	nginx := all[0]
+	for _, proxy := range all {
+		if proxy.name == nginxName {
+			nginx = proxy
+		}
+	}
+	return float64(nginx.load.slice(window).latency.total) / window.Seconds()
+}
+
+// measure adds one slice of load on r. A proxy that answers by itself, or asks
+// the backend twice, does not do the work.
+func (s *sample) measure(r *running, b *backend, d time.Duration) error {
+	began, used, served := time.Now(), cpuTimes(r.pids), b.served.Load()
 	t := r.load.slice(d)
 	s.cpu += cpuTimes(r.pids) - used
 	s.wall += time.Since(began)
 	s.requests += t.latency.total
 	s.latency.merge(&t.latency)
 	if t.fault != nil {
-		return fmt.Errorf("%s: %d requests failed: %w", r.name, t.failed, t.fault)
+		return fmt.Errorf("%s: %w", r.name, t.fault)
+	}
+	if served = b.served.Load() - served; served != t.latency.total {
+		return fmt.Errorf("%s answered %d requests and made %d", r.name, t.latency.total, served)
 	}
 	return nil
-}
-
-// idleMemory opens the connections of s to each proxy in turn, uses each once,
-// lets them rest, and sees what the processes hold more than before.
-func idleMemory(all []*running, s scenario) ([]sample, error) {
-	const rest = 3 * time.Second // for collectors and allocators to give back
-	samples := make([]sample, len(all))
-	for i, r := range all {
-		before := residentBytes(r.pids)
-		var err error
-		if r.load, err = connect(r.address, s); err != nil {
-			return nil, fmt.Errorf("%s: %w", r.name, err)
-		}
-		if t := r.load.once(); t.fault != nil {
-			return nil, fmt.Errorf("%s: %d requests failed: %w", r.name, t.failed, t.fault)
-		}
-		time.Sleep(rest)
-		samples[i].idle = (residentBytes(r.pids) - before) / int64(s.connections)
-		r.load.close()
-		r.load = nil
-	}
-	return samples, nil
 }

@@ -33,5 +33,3 @@ func startSink() (*sink, error) {
 	go func() { _ = server.Serve(listener) }() // ends with the program
 	return s, nil
 }
-
-func (s *sink) port() int { return s.listener.Addr().(*net.TCPAddr).Port }
