@@ -35,10 +35,11 @@ func (b *budget) refund(n int) { b.left = min(b.full, b.left+n) }
 // What frames cost that may be sent for nothing. The work they make us do is
 // about in these proportions; connections that behave stay far below.
 const (
-	costControl  = 4  // PING, PRIORITY, WINDOW_UPDATE, RST_STREAM, unknown types
-	costSettings = 64 // SETTINGS, which touches every stream
-	costEmpty    = 32 // DATA or CONTINUATION with nothing in it
-	costError    = 64 // a fault that only breaks its stream
+	costControl  = 4   // PING, PRIORITY, WINDOW_UPDATE, RST_STREAM, unknown types
+	costSettings = 64  // SETTINGS, which touches every stream
+	costEmpty    = 32  // DATA or CONTINUATION with nothing in it
+	costExcess   = 256 // a piece of a header block that is too large
+	costError    = 64  // a fault that only breaks its stream
 
 	creditFrame = 8 // a frame with content in either direction
 

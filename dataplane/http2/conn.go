@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/http2/hpack"
-
 	"github.com/headgate/headgate/dataplane/socket"
 )
 
@@ -23,7 +21,7 @@ type conn struct {
 	done      chan struct{} // closed when nothing of the connection runs any more
 
 	// Owned by the reading goroutine.
-	decoder   *hpack.Decoder
+	decoder   *decoder
 	block     block
 	data      incoming
 	now       int64 // when the frames that are being handled were read
@@ -90,8 +88,7 @@ func (c *conn) init(sock *socket.Conn, o Options, client bool) {
 	c.now = socket.Now()
 	c.flushFunc = c.flush
 	c.settled, c.done = make(chan struct{}), make(chan struct{})
-	c.decoder = hpack.NewDecoder(tableBytes, c.emit)
-	c.decoder.SetMaxStringLength(2 * c.o.MaxHeaderBytes)
+	c.decoder = newDecoder(&c.o)
 	c.nuisance = newBudget(c.now, nuisanceFull, nuisancePerSecond)
 	c.resets = newBudget(c.now, c.o.MaxResets, resetsPerSecond)
 	c.encoder = newEncoder()

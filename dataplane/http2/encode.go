@@ -3,9 +3,6 @@ package http2
 import (
 	"bytes"
 	"hash/maphash"
-	"unsafe"
-
-	"golang.org/x/net/http2/hpack"
 
 	"github.com/headgate/headgate/dataplane/message"
 )
@@ -197,12 +194,11 @@ func appendPlain(dst, s []byte) []byte {
 
 // appendCoded appends a string in the shorter of its forms.
 func appendCoded(dst, s []byte) []byte {
-	text := unsafe.String(unsafe.SliceData(s), len(s)) // not kept by those that it is given to
-	n := hpack.HuffmanEncodeLength(text)
-	if n >= uint64(len(s)) {
+	n := huffmanLen(s)
+	if n >= len(s) {
 		return appendPlain(dst, s)
 	}
-	return hpack.AppendHuffmanString(appendInt(dst, 0x80, 7, int(n)), text)
+	return appendHuffmanCoded(appendInt(dst, 0x80, 7, n), s)
 }
 
 func appendLower(dst, name []byte) []byte {

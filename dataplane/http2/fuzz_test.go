@@ -74,10 +74,8 @@ func FuzzHead(f *testing.F) {
 		var c conn
 		c.init(socket.New(nil), Options{}, false)
 		c.block.head = getHead()
-		_, err := c.decoder.Write(block)
-		if err == nil {
-			err = c.decoder.Close()
-		}
+		c.decoder.begin()
+		err := c.decoder.write(c.block.head, block, true, &c.o)
 		h := c.block.head
 		h.finish()
 		h.end = true
@@ -189,7 +187,10 @@ func TestTrailersAsOnHTTP1(t *testing.T) {
 		}
 		h := getHead()
 		o := (&Options{}).resolve()
-		h.add(&hpack.HeaderField{Name: name, Value: "v"}, &o)
+		f := field{name: []byte(name), value: []byte("v")}
+		f.judgeName()
+		f.judgeValue()
+		h.add(&f, &o)
 		reason := h.checkTrailers()
 		if (reason == "") != (err == nil) || err == nil && d.Trailers().Len() != h.fields.Len() {
 			t.Errorf("%s: we say %q and keep %d, HTTP/1.1 says %v and keeps %d", name, reason, h.fields.Len(), err, d.Trailers().Len())

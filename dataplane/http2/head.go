@@ -2,24 +2,8 @@ package http2
 
 import (
 	"sync"
-	"unsafe"
-
-	"golang.org/x/net/http2/hpack"
 
 	"github.com/headgate/headgate/dataplane/message"
-)
-
-// pseudo is a pseudo-header field (RFC 9113 section 8.3).
-type pseudo uint8
-
-const (
-	pseudoMethod pseudo = iota
-	pseudoScheme
-	pseudoAuthority
-	pseudoPath
-	pseudoProtocol // RFC 8441 section 4
-	pseudoStatus
-	pseudoCount
 )
 
 // head is one decoded header block with the bytes of its fields. Field names that
@@ -72,25 +56,24 @@ func (h *head) blame(reason string) {
 
 func (h *head) has(p pseudo) bool { return h.seen&(1<<p) != 0 }
 
-// keep copies a string into store. What was kept before stays where it is when
-// store grows.
-func (h *head) keep(s string) []byte {
+// keep copies bytes into store. What was kept before stays where it is when store
+// grows.
+func (h *head) keep(b []byte) []byte {
 	start := len(h.store)
-	h.store = append(h.store, s...)
+	h.store = append(h.store, b...)
 	return h.store[start:len(h.store):len(h.store)]
 }
 
-// add takes a field off the decoder, and reports whether it wants more.
-func (h *head) add(f *hpack.HeaderField, o *Options) bool {
-	h.size += len(f.Name) + len(f.Value) + 32
-	if h.size > o.MaxHeaderBytes {
+// add takes a field, and reports whether it wants more.
+func (h *head) add(f *field, o *Options) bool {
+	h.size += f.size()
+	switch {
+	case h.size > o.MaxHeaderBytes:
 		h.oversize = "head too large"
 		return false
-	}
-	switch {
-	case !validValue(f.Value):
-		h.blame("byte or white space not allowed in a field value")
-	case len(f.Name) > 0 && f.Name[0] == ':':
+	case f.flaw != flawless:
+		h.blame(flawTexts[f.flaw])
+	case f.pseudo != pseudoCount:
 		h.addPseudo(f)
 	default:
 		return h.addField(f, o)
@@ -98,83 +81,47 @@ func (h *head) add(f *hpack.HeaderField, o *Options) bool {
 	return true
 }
 
-// validValue checks a value (RFC 9113 section 8.2.1).
-func validValue(v string) bool {
-	if len(v) == 0 {
-		return true
-	}
-	first, last := v[0], v[len(v)-1]
-	return first != ' ' && first != '\t' && last != ' ' && last != '\t' && all(v, classValue)
-}
-
-func (h *head) addPseudo(f *hpack.HeaderField) {
-	p := pseudoOf(f.Name)
+func (h *head) addPseudo(f *field) {
 	switch {
-	case p == pseudoCount:
-		h.blame("unknown pseudo-header field")
-	case h.has(p):
+	case h.has(f.pseudo):
 		h.blame("pseudo-header field given twice")
 	case h.count > 0:
 		h.blame("pseudo-header field after another field")
 	default:
-		h.seen |= 1 << p
-		h.pseudo[p] = h.keep(f.Value)
+		h.seen |= 1 << f.pseudo
+		h.pseudo[f.pseudo] = h.keepValue(f)
 	}
 }
 
-func pseudoOf(name string) pseudo {
-	switch name {
-	case ":method":
-		return pseudoMethod
-	case ":scheme":
-		return pseudoScheme
-	case ":authority":
-		return pseudoAuthority
-	case ":path":
-		return pseudoPath
-	case ":protocol":
-		return pseudoProtocol
-	case ":status":
-		return pseudoStatus
+// keepValue is the value of a field in a place where it stays.
+func (h *head) keepValue(f *field) []byte {
+	if f.kept {
+		return f.value
 	}
-	return pseudoCount
+	return h.keep(f.value)
 }
 
-func (h *head) addField(f *hpack.HeaderField, o *Options) bool {
+func (h *head) addField(f *field, o *Options) bool {
 	h.count++
-	id := message.Intern(bytesOf(f.Name))
-	switch {
-	case len(f.Name) == 0 || !all(f.Name, className):
-		h.blame("byte not allowed in a field name")
-		return true
-	case connectionSpecific[id] || id == message.TE && f.Value != "trailers":
-		h.blame("connection-specific field") // RFC 9113 section 8.2.2
-		return true
-	case id == message.Cookie:
-		h.addCookie(f.Value)
+	if f.id == message.Cookie {
+		h.addCookie(f.value)
 		return true
 	}
 	if h.fields.Len() >= o.MaxHeaders {
 		h.oversize = "too many fields"
 		return false
 	}
-	if id != message.Other {
-		h.fields.AddID(id, knownNames[id], h.keep(f.Value))
-		return true
+	name := f.name
+	if !f.known && !f.kept {
+		name = h.keep(name)
 	}
-	name := h.keep(f.Name)
-	h.fields.AddID(id, name, h.keep(f.Value))
+	h.fields.AddID(f.id, name, h.keepValue(f))
 	return true
-}
-
-var connectionSpecific = [256]bool{
-	message.Connection: true, message.KeepAlive: true, message.ProxyConnection: true,
-	message.TransferEncoding: true, message.Upgrade: true,
 }
 
 // addCookie joins the crumbs of a cookie, which the rest of the world wants in
 // one field. They count as one.
-func (h *head) addCookie(crumb string) {
+func (h *head) addCookie(crumb []byte) {
 	if h.cookie == 0 {
 		h.fields.AddID(message.Cookie, knownNames[message.Cookie], nil)
 		h.cookie = h.fields.Len()
@@ -216,6 +163,3 @@ func (h *head) lengths(several bool) (n int64, reason string) {
 	h.fields.Set(knownNames[message.ContentLength], first)
 	return n, ""
 }
-
-// bytesOf is the bytes of a string, to be read only.
-func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

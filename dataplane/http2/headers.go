@@ -1,11 +1,6 @@
 package http2
 
-import (
-	"encoding/binary"
-	"errors"
-
-	"golang.org/x/net/http2/hpack"
-)
+import "encoding/binary"
 
 // block is the header block that is being read. Between its first and its last
 // frame nothing else may come (RFC 9113 section 4.3).
@@ -36,6 +31,7 @@ func (c *conn) onHeaders(f *frame, p []byte) error {
 	b := &c.block
 	putHead(b.head)
 	*b = block{open: true, stream: f.stream, end: f.has(flagEndStream), since: c.now, head: getHead()}
+	c.decoder.begin()
 	if f.has(flagPriority) {
 		if len(p) < 5 {
 			return connError(FrameSizeError, "HEADERS without room for its priority")
@@ -58,40 +54,31 @@ func (c *conn) onContinuation(f *frame, p []byte) error {
 	return c.fragment(p, f.has(flagEndHeaders))
 }
 
-// fragment decodes a piece of a header block.
+// fragment decodes a piece of a header block. Of a block that is too large the
+// rest is decoded all the same and charged for, so that what comes of it concerns
+// its stream alone.
 func (c *conn) fragment(p []byte, last bool) error {
 	b := &c.block
 	b.bytes += len(p)
-	b.frames++
-	if b.bytes > 2*c.o.MaxHeaderBytes || b.frames > maxBlockFrames {
+	if b.frames++; b.frames > maxBlockFrames {
 		return connError(EnhanceYourCalm, "header block too large")
 	}
-	_, err := c.decoder.Write(p)
-	if err == nil && last {
-		err = c.decoder.Close()
+	if b.bytes > 2*c.o.MaxHeaderBytes {
+		if err := c.spend(costExcess); err != nil {
+			return err
+		}
 	}
-	switch {
-	case errors.Is(err, hpack.ErrStringLength):
-		return connError(EnhanceYourCalm, "field too large")
-	case err != nil:
-		return connError(CompressionError, "bad header block")
-	case !last:
+	if err := c.decoder.write(b.head, p, last, &c.o); err != nil {
+		return err
+	}
+	if !last {
 		return nil
 	}
 	b.open = false
 	c.waitSince = 0
-	c.decoder.SetEmitEnabled(true)
 	b.head.finish()
 	b.head.end = b.end
 	return c.onBlock()
-}
-
-// emit takes a field off the decoder. Once a bound is passed the decoder goes on
-// without telling: its table must stay in step.
-func (c *conn) emit(f hpack.HeaderField) {
-	if !c.block.head.add(&f, &c.o) {
-		c.decoder.SetEmitEnabled(false)
-	}
 }
 
 // onBlock takes a whole header block to its stream.

@@ -222,4 +222,17 @@ func TestLargeHeads(t *testing.T) {
 	}
 	c.ok(c.fr.WriteHeaders(xhttp2.HeadersFrameParam{StreamID: 11, BlockFragment: again, EndHeaders: true, EndStream: true}))
 	c.expect("HEADERS 11 end :status=431")
+	// Several times the bound, one field of it alone, over many frames.
+	huge := newPeerBlock(get1("x-huge", strings.Repeat("b", 200<<10))...)
+	huge = append(huge, c.encode("x-after", "3")...)
+	c.raw(rawFrame(frameHeaders, flagEndStream, 13, huge[:16<<10]))
+	for huge = huge[16<<10:]; len(huge) > 16<<10; huge = huge[16<<10:] {
+		c.raw(rawFrame(frameContinuation, 0, 13, huge[:16<<10]))
+	}
+	c.raw(rawFrame(frameContinuation, flagEndHeaders, 13, huge))
+	c.expect("HEADERS 13 end :status=431")
+	c.headers(15, true, get1("x-after", "3")...)
+	if got := c.expect("HEADERS 15"); !strings.Contains(got, "echo-x-after=3") {
+		t.Errorf("got %q", got)
+	}
 }

@@ -280,11 +280,6 @@ func (e *encoder) request(dst []byte, h *RequestHead) []byte {
 	return dst
 }
 
-var pseudoNames = [pseudoCount][]byte{
-	[]byte(":method"), []byte(":scheme"), []byte(":authority"),
-	[]byte(":path"), []byte(":protocol"), []byte(":status"),
-}
-
 // status appends :status.
 func (e *encoder) status(dst []byte, status int) []byte {
 	for i, s := range staticStatuses {

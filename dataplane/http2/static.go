@@ -2,8 +2,7 @@ package http2
 
 import "github.com/headgate/headgate/dataplane/message"
 
-// The static table of RFC 7541 appendix A, as far as an encoder needs it: the
-// index of each name, and of the pairs that are common.
+// The static table of RFC 7541 appendix A.
 
 const staticLast = 61
 
@@ -18,19 +17,45 @@ const (
 	staticStatus    = 8
 )
 
-var staticNames = map[string]uint8{
-	":authority": 1, ":method": 2, ":path": 4, ":scheme": 6, ":status": 8, "accept-charset": 15,
-	"accept-encoding": 16, "accept-language": 17, "accept-ranges": 18, "accept": 19,
-	"access-control-allow-origin": 20, "age": 21, "allow": 22, "authorization": 23,
-	"cache-control": 24, "content-disposition": 25, "content-encoding": 26, "content-language": 27,
-	"content-length": 28, "content-location": 29, "content-range": 30, "content-type": 31,
-	"cookie": 32, "date": 33, "etag": 34, "expect": 35, "expires": 36, "from": 37, "host": 38,
-	"if-match": 39, "if-modified-since": 40, "if-none-match": 41, "if-range": 42,
-	"if-unmodified-since": 43, "last-modified": 44, "link": 45, "location": 46, "max-forwards": 47,
-	"proxy-authenticate": 48, "proxy-authorization": 49, "range": 50, "referer": 51, "refresh": 52,
-	"retry-after": 53, "server": 54, "set-cookie": 55, "strict-transport-security": 56,
-	"transfer-encoding": 57, "user-agent": 58, "vary": 59, "via": 60, "www-authenticate": 61,
+var staticPairs = [staticLast][2]string{
+	{":authority", ""}, {":method", "GET"}, {":method", "POST"}, {":path", "/"}, {":path", "/index.html"},
+	{":scheme", "http"}, {":scheme", "https"}, {":status", "200"}, {":status", "204"}, {":status", "206"},
+	{":status", "304"}, {":status", "400"}, {":status", "404"}, {":status", "500"}, {"accept-charset", ""},
+	{"accept-encoding", "gzip, deflate"}, {"accept-language", ""}, {"accept-ranges", ""}, {"accept", ""},
+	{"access-control-allow-origin", ""}, {"age", ""}, {"allow", ""}, {"authorization", ""}, {"cache-control", ""},
+	{"content-disposition", ""}, {"content-encoding", ""}, {"content-language", ""}, {"content-length", ""},
+	{"content-location", ""}, {"content-range", ""}, {"content-type", ""}, {"cookie", ""}, {"date", ""}, {"etag", ""},
+	{"expect", ""}, {"expires", ""}, {"from", ""}, {"host", ""}, {"if-match", ""}, {"if-modified-since", ""},
+	{"if-none-match", ""}, {"if-range", ""}, {"if-unmodified-since", ""}, {"last-modified", ""}, {"link", ""},
+	{"location", ""}, {"max-forwards", ""}, {"proxy-authenticate", ""}, {"proxy-authorization", ""}, {"range", ""},
+	{"referer", ""}, {"refresh", ""}, {"retry-after", ""}, {"server", ""}, {"set-cookie", ""},
+	{"strict-transport-security", ""}, {"transfer-encoding", ""}, {"user-agent", ""}, {"vary", ""}, {"via", ""},
+	{"www-authenticate", ""},
 }
+
+// staticFields are the pairs as a decoder gives them, by index; the first is
+// not used. Their bytes are never written to.
+var staticFields = func() (fields [staticLast + 1]field) {
+	for i, pair := range staticPairs {
+		f := &fields[i+1]
+		f.name, f.value, f.kept = []byte(pair[0]), []byte(pair[1]), true
+		f.judgeName()
+		f.known = true
+		f.judgeValue()
+	}
+	return fields
+}()
+
+// staticNames is the lowest index of each name, for an encoder.
+var staticNames = func() map[string]uint8 {
+	names := make(map[string]uint8, staticLast)
+	for i, pair := range staticPairs {
+		if names[pair[0]] == 0 {
+			names[pair[0]] = uint8(i + 1)
+		}
+	}
+	return names
+}()
 
 // staticStatuses are the statuses that have a pair.
 var staticStatuses = [...]uint16{200, 204, 206, 304, 400, 404, 500}
