@@ -1,7 +1,7 @@
 package http2
 
 import (
-	"golang.org/x/net/http2/hpack"
+	"unsafe"
 
 	"github.com/headgate/headgate/dataplane/message"
 )
@@ -21,8 +21,14 @@ func NewSection(o *Options) Section { return Section{head: getHead(), o: o.resol
 // Add takes the next field, and reports whether more are wanted: none are once a
 // bound is passed, which is found as a Fault.
 func (s *Section) Add(name, value string) bool {
-	return s.head.add(&hpack.HeaderField{Name: name, Value: value}, &s.o)
+	f := field{name: bytesOf(name), value: bytesOf(value)}
+	f.judgeName()
+	f.judgeValue()
+	return s.head.add(&f, &s.o)
 }
+
+// bytesOf is the bytes of a string, to be read only.
+func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
 // Oversize notes that the section is larger than its bound, and what follows was
 // left out.
