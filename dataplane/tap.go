@@ -73,6 +73,13 @@ func (s *Server) record(r *telemetry.Recent) *controlv1.RequestRecord {
 		RequestBytes: uint64(r.BytesIn), ResponseBytes: uint64(r.BytesOut),
 		ProxyError: r.Reason, Detail: r.Detail, TraceId: r.TraceID, SnapshotVersion: r.Snapshot,
 	}
+	record.NotRetried, record.InjectedFault = r.NotRetried, r.Injected
+	for _, try := range r.Tries {
+		record.Tries = append(record.Tries, &controlv1.AttemptRecord{
+			Number: uint32(try.Number), Endpoint: try.Endpoint, Outcome: try.Outcome, Hedge: try.Hedge,
+			After: durationpb.New(try.After), Duration: durationpb.New(try.Duration),
+		})
+	}
 	if r.HTTPS {
 		record.Scheme = "https"
 	}

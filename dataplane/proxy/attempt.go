@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/headgate/headgate/dataplane/http1"
@@ -26,6 +27,7 @@ type attempt struct {
 	sentAt   int64 // when what was there of the request had been written
 	deadline int64 // of the attempt, 0: none
 	outcome  upstream.Outcome
+	wrong    error // what went wrong, as the endpoint will be told; nil: the outcome says it
 }
 
 // watch is how often a stream is looked at while an upstream is awaited, and
@@ -354,8 +356,21 @@ func (x *exchange) forsake() {
 func (x *exchange) settle() {
 	a := &x.attempt
 	a.facts.Ended = x.tick()
-	a.endpoint.End(a.ticket, a.outcome, a.latency())
+	a.endpoint.EndWith(a.ticket, upstream.Result{Outcome: a.outcome, Latency: a.latency(), Detail: a.trouble()})
 	x.attempt = attempt{}
+}
+
+// trouble is what went wrong, in a few words for people.
+func (a *attempt) trouble() string {
+	switch {
+	case a.outcome == upstream.Success || a.outcome == upstream.Ignored:
+		return ""
+	case a.wrong != nil:
+		return bareError(a.wrong)
+	case a.facts.Status != 0:
+		return "status " + strconv.Itoa(a.facts.Status)
+	}
+	return ""
 }
 
 // latency is how long the endpoint took to answer. What its client takes to read

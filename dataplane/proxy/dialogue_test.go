@@ -24,6 +24,7 @@ import (
 //	-- client closes --     also "resets", and "half-closes"
 //	-- client pauses --     for longer than the timeouts of the dialogue
 //	-- other sees --        the second backend, {{other}}
+//	-- second sends --      a second client beside the first
 //	-- nobody upstream --   no connection was made
 //	-- recorded --          what telemetry has, a line an exchange
 //	-- tunnel stays --      at the end of the dialogue, and is cut
@@ -179,6 +180,9 @@ func (d *dialogue) peer(who, verb string) *peer {
 	if server != nil && (d.peers[who] == nil || verb == "accepts") {
 		d.peers[who] = d.dress(server.accept())
 	}
+	if who == "second" && d.peers[who] == nil {
+		d.peers[who] = d.dress(d.gate.dial())
+	}
 	if d.peers[who] == nil {
 		d.t.Fatalf("nobody is called %q", who)
 	}
@@ -243,6 +247,12 @@ func recordLine(r *telemetry.Recent) string {
 	}
 	if r.Reason != "" {
 		line += " " + r.Reason
+	}
+	if r.NotRetried != "" {
+		line += " not retried: " + r.NotRetried
+	}
+	if r.Injected != "" {
+		line += " injected: " + r.Injected
 	}
 	return line
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"net/netip"
+	"time"
 
 	"github.com/headgate/headgate/dataplane/http1"
 	"github.com/headgate/headgate/dataplane/message"
@@ -10,6 +11,7 @@ import (
 	"github.com/headgate/headgate/dataplane/socket"
 	"github.com/headgate/headgate/dataplane/telemetry"
 	"github.com/headgate/headgate/dataplane/upstream"
+	"github.com/headgate/headgate/dataplane/upstream/retry"
 )
 
 // exchange is one request and its answer. The goroutine of the connection owns
@@ -54,10 +56,11 @@ type state struct {
 	deadline int64 // of the whole exchange, 0: none
 	attempt  attempt
 	retries  int
-	budgeted bool    // holds a place in the retry budget of the cluster
-	protocol []byte  // what the connection may be switched to, nil: nothing
-	key      []byte  // of a websocket handshake that is ours
-	upload   *upload // nil unless the body streams
+	backoff  time.Duration // before the retry that was granted
+	place    retry.Place   // among the retries of the cluster
+	protocol []byte        // what the connection may be switched to, nil: nothing
+	key      []byte        // of a websocket handshake that is ours
+	upload   *upload       // nil unless the body streams
 
 	borrowed bool   // resp is a stream's
 	out      []byte // what is written next

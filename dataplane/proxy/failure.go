@@ -4,7 +4,9 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/headgate/headgate/dataplane/certificate"
 	"github.com/headgate/headgate/dataplane/http1"
@@ -22,10 +24,40 @@ type failure struct {
 	sent    bool             // bytes of the request may have been processed
 	stale   bool             // a reused connection died before it gave a byte
 	granted bool             // it has been decided that it is tried again
+	after   time.Duration    // how long the answer asks to wait
 	final   bool             // trying again is pointless: the fault is not the upstream's
 }
 
+// maxTrouble bounds the text of an error that an endpoint is told of, in bytes.
+const maxTrouble = 200
+
+// bareError is what an error is at bottom, without where it was met.
+func bareError(err error) string {
+	var number syscall.Errno
+	var refused *upstream.ConnectError
+	var wire *http1.Error
+	text := ""
+	switch {
+	case errors.As(err, &wire):
+		text = wire.Reason
+	case errors.As(err, &number):
+		text = number.Error()
+	case errors.Is(err, upstream.ErrConnectTimeout):
+		text = "no connection in time"
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		text = "timeout"
+	case errors.Is(err, io.EOF):
+		text = "connection closed before the answer"
+	case errors.As(err, &refused):
+		text = certificate.Reason(refused.Err)
+	default:
+		text = certificate.Reason(err)
+	}
+	return strings.ToValidUTF8(text[:min(len(text), maxTrouble)], "")
+}
+
 func (x *exchange) connectFailure(err error) *failure {
+	x.attempt.wrong = err
 	var refused *upstream.ConnectError
 	switch {
 	case errors.Is(err, upstream.ErrOverflow):
@@ -65,6 +97,7 @@ func (x *exchange) broken(err error) *failure {
 		return cause
 	}
 	a := &x.attempt
+	a.wrong = err
 	switch {
 	case errors.Is(err, http2.ErrNotProcessed):
 		a.outcome = upstream.Ignored
@@ -96,7 +129,7 @@ func (x *exchange) badResponse(err error) *failure {
 	if cause := x.uploadFailure(); cause != nil {
 		return cause
 	}
-	x.attempt.outcome = upstream.ServerError
+	x.attempt.outcome, x.attempt.wrong = upstream.ServerError, err
 	detail := "the upstream's answer is not valid HTTP"
 	if wire, ok := errors.AsType[*http1.Error](err); ok {
 		detail = wire.Reason

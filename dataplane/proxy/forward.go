@@ -24,8 +24,8 @@ func (x *exchange) forward() {
 		return
 	}
 	defer x.endCluster()
-	fail := x.attempts(&f.Retry)
-	x.leaveBudget()
+	fail := x.attempts()
+	x.endRetry()
 	if fail == nil {
 		x.relay()
 		return
@@ -35,21 +35,30 @@ func (x *exchange) forward() {
 		x.abandon(fail.reason)
 		return
 	}
-	x.refuse(fail.status, fail.reason, fail.detail)
+	x.refuse(fail.status, fail.reason, x.explained(fail.detail))
+}
+
+// explained adds to what the client is told why it was not tried again, where
+// that is for the good of the cluster.
+func (x *exchange) explained(detail string) string {
+	switch why := x.facts.NotRetried; why {
+	case notRetriedBudget, notRetriedLimit:
+		return detail + "; not tried again: " + why
+	}
+	return detail
 }
 
 // endCluster leaves the cluster.
 func (x *exchange) endCluster() {
-	x.leaveBudget()
+	x.endRetry()
 	x.cluster.End()
 }
 
-// leaveBudget gives back the place in the retry budget of the cluster. What is
-// retried is over once there is an answer, however long its body takes.
-func (x *exchange) leaveBudget() {
-	if x.budgeted {
-		x.budgeted = false
-		x.cluster.Retries().Release()
+// endRetry leaves those that retry. What is retried is over once there is an
+// answer, however long its body takes.
+func (x *exchange) endRetry() {
+	if x.place.Held() {
+		x.cluster.EndRetry(&x.place)
 	}
 }
 
@@ -65,7 +74,7 @@ func (x *exchange) rewrite(r *snapshot.Rewrite) {
 
 // attempts tries until there is an answer or nothing more to try. A connection
 // of the pool that turns out to be dead costs no retry: the next is fresh.
-func (x *exchange) attempts(policy *snapshot.Retry) *failure {
+func (x *exchange) attempts() *failure {
 	for fresh := false; ; {
 		fail := x.try(fresh)
 		if fail == nil {
@@ -77,8 +86,7 @@ func (x *exchange) attempts(policy *snapshot.Retry) *failure {
 			x.release()
 			fresh = true
 		case fail.granted || x.grant(fail):
-			x.retreat(policy.Backoff)
-			if x.clientGone() {
+			if !x.retreat() {
 				return clientGone()
 			}
 		default:
@@ -94,44 +102,75 @@ func (x *exchange) noteFailure(fail *failure) {
 	}
 }
 
-// retreat ends the failed attempt and waits before the next.
-func (x *exchange) retreat(backoff time.Duration) {
+// retreat ends the failed attempt and waits before the next. It is false if the
+// client has gone meanwhile.
+func (x *exchange) retreat() bool {
 	if ep := x.attempt.endpoint; ep != nil && !slices.Contains(x.tried, ep) {
 		x.tried = append(x.tried, ep)
 	}
 	x.release()
-	pause := retry.Backoff(x.retries, backoff, rand.Float64())
-	if x.deadline != 0 {
-		pause = min(pause, time.Duration(x.deadline-socket.Now()))
-	}
-	time.Sleep(pause)
+	return x.pause(x.backoff)
 }
 
+// pause waits, holding nothing. It is false if the client has gone meanwhile.
+func (x *exchange) pause(length time.Duration) bool {
+	for end := x.tick() + int64(length); x.now < end; x.tick() {
+		time.Sleep(time.Duration(min(end-x.now, watch)))
+		if x.clientGone() {
+			return false
+		}
+	}
+	return true
+}
+
+// Why what failed was not tried again though the route wants it, for the log.
+const (
+	notRetriedBudget = "the retry budget is spent"
+	notRetriedLimit  = "maxRetries is reached"
+	notRetriedBody   = "the request body is gone"
+	notRetriedTwice  = "the request is not idempotent"
+	notRetriedTime   = "no time is left"
+)
+
 // grant reports whether a failure is tried again: the route wants it, the
-// request can be sent again, and the budget of the cluster has room. The budget
-// is there to keep retries from multiplying the work of a cluster in trouble: an
-// endpoint that takes no connection was given no work, so going on to one that
-// was not tried yet costs nothing of it. An exchange that is granted one retry
-// holds its place in the budget until there is an answer.
+// request can be sent again, there is time, and the cluster can bear it. An
+// exchange that is granted one retry counts among those of the cluster until
+// there is an answer.
 func (x *exchange) grant(fail *failure) bool {
 	policy := &x.route.route.Forward.Retry
 	wanted := fail.on&policy.On != 0 || slices.Contains(policy.Statuses, fail.status)
-	switch {
-	case fail.final || !wanted || !x.repeatable(fail):
-		return false
-	case x.retries >= min(policy.Attempts, maxTries-1):
-		return false
-	case x.deadline != 0 && socket.Now() >= x.deadline:
-		return false
-	case fail.on&snapshot.RetryConnectFailure != 0 && !fail.sent && x.othersLeft():
-		x.retries++
-		return true
-	case !x.budgeted && !x.cluster.Retries().Allow(x.cluster.Active(), policy.BudgetPercent):
+	if fail.final || !wanted || x.retries >= min(policy.Attempts, maxTries-1) {
 		return false
 	}
-	x.budgeted = true
+	x.backoff = retry.BackoffAsked(x.retries+1, policy.Backoff, rand.Float64(), fail.after)
+	if x.facts.NotRetried = x.hindrance(fail); x.facts.NotRetried != "" {
+		return false
+	}
 	x.retries++
 	return true
+}
+
+// hindrance is why a failure cannot be tried again, or "", and then the retry is
+// counted. The budget is there to keep retries from multiplying the work of a
+// cluster in trouble: an endpoint that takes no connection was given no work, so
+// going on to one that was not tried yet costs nothing of it.
+func (x *exchange) hindrance(fail *failure) string {
+	switch {
+	case x.body.begun:
+		return notRetriedBody
+	case !x.repeatable(fail):
+		return notRetriedTwice
+	case x.deadline != 0 && socket.Now()+int64(x.backoff) >= x.deadline:
+		return notRetriedTime
+	}
+	free := fail.on&snapshot.RetryConnectFailure != 0 && !fail.sent && x.othersLeft()
+	switch x.cluster.Retry(&x.place, x.route.route.Forward.Retry.BudgetPercent, free) {
+	case retry.OverBudget:
+		return notRetriedBudget
+	case retry.OverLimit:
+		return notRetriedLimit
+	}
+	return ""
 }
 
 // othersLeft reports whether the cluster has endpoints that were not tried.
@@ -157,10 +196,21 @@ func (x *exchange) againOnStatus(status int) *failure {
 		return nil
 	}
 	fail := &failure{status: status, detail: "the upstream's answer is tried again", on: on, sent: true}
+	if status == 503 || status == 429 {
+		fail.after = x.retryAfter()
+	}
 	if fail.granted = x.grant(fail); !fail.granted {
 		return nil
 	}
 	return fail
+}
+
+// retryAfter is how long the answer asks to wait.
+func (x *exchange) retryAfter() time.Duration {
+	if value, ok := x.resp.Fields.Lookup([]byte("Retry-After")); ok {
+		return retry.After(value, time.Now())
+	}
+	return 0
 }
 
 // repeatable reports whether sending the request again does no harm: nothing of

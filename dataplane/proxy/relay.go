@@ -234,7 +234,7 @@ func (x *exchange) bodyBroken(err error) *failure {
 	if cause := x.uploadFailure(); cause != nil {
 		return cause
 	}
-	x.attempt.outcome = upstream.Reset
+	x.attempt.outcome, x.attempt.wrong = upstream.Reset, err
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		x.attempt.outcome = upstream.Timeout
 		detail := "the upstream was silent for too long"

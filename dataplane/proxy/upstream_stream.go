@@ -213,12 +213,14 @@ func (x *exchange) awaitStreamHead() *failure {
 	}
 }
 
+var errNoHead = errors.New("no response head in time")
+
 // late is the failure of an upstream that did not answer in time.
 func (x *exchange) late() *failure {
 	if cause := x.uploadFailure(); cause != nil {
 		return cause
 	}
-	x.attempt.outcome = upstream.Timeout
+	x.attempt.outcome, x.attempt.wrong = upstream.Timeout, errNoHead
 	return &failure{
 		status: 504, reason: reasonTimeout, detail: "the upstream did not answer in time",
 		on: snapshot.RetryTimeout | snapshot.RetryGatewayError, sent: true,

@@ -29,6 +29,7 @@ func compileCluster(in *configv1.Cluster, f *faults) *Cluster {
 		MaxConnectionsPerEndpoint: int(in.GetLimits().GetMaxConnectionsPerEndpoint()),
 		MaxPendingRequests:        DefaultMaxPendingRequests,
 		MaxRequests:               int(in.GetLimits().GetMaxRequests()),
+		MaxRetries:                int(in.GetLimits().GetMaxRetries()),
 	}
 	if out.HealthCheck != nil {
 		out.HealthCheck.HTTP2 = out.HTTP2

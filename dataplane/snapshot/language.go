@@ -89,6 +89,7 @@ var supported = []string{
 	"clusters.limits.maxConnectionsPerEndpoint",
 	"clusters.limits.maxPendingRequests",
 	"clusters.limits.maxRequests",
+	"clusters.limits.maxRetries",
 	"clusters.timeouts.connect",
 	"clusters.timeouts.keepAlive",
 
@@ -158,7 +159,6 @@ var unsupported = []string{
 	"listeners.http3",
 	"certificates.acme.*",
 	"clusters.dns.*",
-	"clusters.limits.maxRetries",
 	"clusters.limits.adaptiveConcurrency.*",
 	"rateLimits.*",
 	"tiers.*",

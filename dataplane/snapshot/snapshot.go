@@ -193,6 +193,7 @@ type Cluster struct {
 	MaxConnectionsPerEndpoint int // 0: none
 	MaxPendingRequests        int
 	MaxRequests               int // 0: none
+	MaxRetries                int // concurrent; 0: none
 
 	ConnectTimeout   time.Duration
 	KeepAliveTimeout time.Duration

@@ -105,7 +105,7 @@ caBundles[0].pem: holds no certificate in PEM [pem]`},
 	// What is not built.
 	{"kind", `tiers: [{name: t}]`, `tiers: not supported yet: tiers [unsupported]`},
 	{"message", `clusters: [{name: c, limits: {adaptiveConcurrency: {}}}]`, `clusters[1].limits.adaptiveConcurrency: not supported yet: clusters[1].limits.adaptiveConcurrency [unsupported]`},
-	{"scalar", `clusters: [{name: c, limits: {maxRetries: 1}}]`, `clusters[1].limits.maxRetries: not supported yet: clusters[1].limits.maxRetries [unsupported]`},
+	{"scalars", `routes: [{name: r, matches: [{path: {exact: /r}}], respond: {}, rateLimits: [a]}]`, `routes[1].rateLimits: not supported yet: routes[1].rateLimits [unsupported]`},
 	{"member of a oneof", `routes: [{name: r, matches: [{path: {exact: /r}}], registerDevice: {tier: free}}]`, `routes[1].registerDevice: not supported yet: routes[1].registerDevice [unsupported]`},
 }
 

@@ -39,14 +39,20 @@ type Exchange struct {
 	Client     netip.Addr     // who asked, as the trusted proxies say
 	Peer       netip.AddrPort // the other end of the connection
 
-	Status   int    // of the final response; 0: none was made; 499: the client left first
-	Reason   string // an RFC 9209 section 2.3 error token or one of ours (see Reasons); "": nothing went wrong
-	Detail   string // one static line for people
-	BytesIn  int64  // body bytes read from the client
-	BytesOut int64  // body bytes written to the client
+	Status int    // of the final response; 0: none was made; 499: the client left first
+	Reason string // an RFC 9209 section 2.3 error token or one of ours (see Reasons); "": nothing went wrong
+	Detail string // one static line for people
+	// NotRetried is why a failure was not tried again although the route wants
+	// it; static; "": there was none.
+	NotRetried string
+	BytesIn    int64 // body bytes read from the client
+	BytesOut   int64 // body bytes written to the client
+
+	Injected string // what a fault of the route did: "delay", "abort" or both; static; "": nothing
 
 	Attempts [MaxAttempts]Attempt // use Tries and Each; written through View.Attempt
 	Tries    int                  // attempts made; may exceed MaxAttempts
+	Answered int                  // number from 1 of the attempt that answered; 0: the last one
 
 	Trace Trace
 
@@ -64,6 +70,8 @@ type Attempt struct {
 	Status      int   // 0: no response
 	Reason      string
 	Reused      bool    // on a connection that had served before
+	Hedge       bool    // begun beside others that were slow
+	Lost        bool    // given up because another had answered
 	SpanID      [8]byte // of its client span
 }
 
@@ -95,10 +103,23 @@ func (x *Exchange) Each(yield func(n int, a *Attempt) bool) {
 	}
 }
 
-// last is the current attempt, or nil.
-func (x *Exchange) last() *Attempt {
-	if x.Tries == 0 {
+// Kept is an attempt by its number from 1, or nil if its details are kept no
+// more.
+func (x *Exchange) Kept(n int) *Attempt {
+	if n < 1 || n > x.Tries || n <= x.Tries-MaxAttempts {
 		return nil
 	}
-	return &x.Attempts[(x.Tries-1)%MaxAttempts]
+	return &x.Attempts[(n-1)%MaxAttempts]
+}
+
+// last is the current attempt, or nil.
+func (x *Exchange) last() *Attempt { return x.Kept(x.Tries) }
+
+// decisive is the attempt that answered, or else the last one; nil: there is
+// none.
+func (x *Exchange) decisive() *Attempt {
+	if a := x.Kept(x.Answered); a != nil {
+		return a
+	}
+	return x.last()
 }

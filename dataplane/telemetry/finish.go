@@ -10,8 +10,10 @@ func (v *View) Finish(x *Exchange) {
 	if x.Ended == 0 {
 		x.Ended = socket.Now()
 	}
-	if a := x.last(); a != nil && a.Ended == 0 {
-		a.Ended = x.Ended
+	for _, a := range x.Each {
+		if a.Ended == 0 {
+			a.Ended = x.Ended
+		}
 	}
 	v.count(x)
 	v.rec.ring.add(v, x)

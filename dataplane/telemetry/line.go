@@ -105,12 +105,21 @@ func appendChoice(b []byte, x *Exchange) []byte {
 	if x.Cluster != nil {
 		b = appendMember(b, "cluster", x.Cluster.Name, lineText)
 	}
-	if a := x.last(); a != nil {
+	if a := x.decisive(); a != nil {
 		b = appendMember(b, "endpoint", a.Endpoint, lineText)
 		b = append(b, `,"attempts":`...)
 		b = strconv.AppendInt(b, int64(x.Tries), 10)
 		b = append(b, `,"upstream_ms":`...)
 		b = appendMillis(b, a.Ended-a.Started)
+	}
+	if x.Tries > 1 {
+		b = appendTries(b, x)
+	}
+	if x.NotRetried != "" {
+		b = appendMember(b, "not_retried", x.NotRetried, lineText)
+	}
+	if x.Injected != "" {
+		b = appendMember(b, "injected", x.Injected, lineText)
 	}
 	if x.Reason != "" {
 		b = appendMember(b, "reason", x.Reason, lineText)
@@ -119,6 +128,30 @@ func appendChoice(b []byte, x *Exchange) []byte {
 		b = appendMember(b, "detail", x.Detail, lineText)
 	}
 	return b
+}
+
+// appendTries appends each attempt that is known, the first first: where it
+// went, when it began after the request, how long it took and how it ended.
+func appendTries(b []byte, x *Exchange) []byte {
+	b = append(b, `,"tries":[`...)
+	for n, a := range x.Each {
+		if b[len(b)-1] == '}' {
+			b = append(b, ',')
+		}
+		b = append(b, `{"n":`...)
+		b = strconv.AppendInt(b, int64(n), 10)
+		b = appendMember(b, "endpoint", a.Endpoint, lineText)
+		b = append(b, `,"after_ms":`...)
+		b = appendMillis(b, a.Started-x.Started)
+		b = append(b, `,"ms":`...)
+		b = appendMillis(b, a.Ended-a.Started)
+		b = appendMember(b, "outcome", a.Outcome(), lineText)
+		if a.Hedge {
+			b = append(b, `,"hedge":true`...)
+		}
+		b = append(b, '}')
+	}
+	return append(b, ']')
 }
 
 func appendTrace(b []byte, t *Trace) []byte {

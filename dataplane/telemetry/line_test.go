@@ -47,6 +47,22 @@ func TestLogLines(t *testing.T) {
 			`"trace_id":"0af7651916cd43dd8448eb211c80319c","snapshot":"v1"}` + "\n",
 		`192.0.2.7 - - [29/Nov/2026:22:32:50 +0000] "GET /v1/users?page=2 HTTP/1.1" 502 1234 "https://example.com/" "curl/8.5.0"` + "\n",
 	}, {
+		"tried again and again", func(x *Exchange) {
+			try(v, x, "10.0.0.1:80", 0, "connection_refused")
+			try(v, x, "10.0.0.2:80", 503, "")
+			*v.Hedge(x) = Attempt{Endpoint: "10.0.0.3:80", Started: at(3), Ended: at(5), Hedge: true, Lost: true}
+			x.Answered, x.NotRetried, x.Injected = 2, "the retry budget is spent", "delay"
+			x.Host, x.Query, x.UserAgent, x.Referer, x.Trace = nil, nil, nil, nil, Trace{}
+		},
+		`{"time":"2026-11-29T22:32:50.123456Z","duration_ms":12.000,"listener":"web","client":"192.0.2.7","peer":"10.1.1.1:4242",` +
+			`"method":"GET","scheme":"http","host":"","path":"/v1/users","protocol":"HTTP/1.1","status":200,"bytes_in":5,"bytes_out":1234,` +
+			`"route":"users","cluster":"backend","endpoint":"10.0.0.2:80","attempts":3,"upstream_ms":10.000,"tries":[` +
+			`{"n":1,"endpoint":"10.0.0.1:80","after_ms":1.000,"ms":10.000,"outcome":"connection_refused"},` +
+			`{"n":2,"endpoint":"10.0.0.2:80","after_ms":1.000,"ms":10.000,"outcome":"503"},` +
+			`{"n":3,"endpoint":"10.0.0.3:80","after_ms":3.000,"ms":2.000,"outcome":"lost","hedge":true}],` +
+			`"not_retried":"the retry budget is spent","injected":"delay","snapshot":"v1"}` + "\n",
+		`192.0.2.7 - - [29/Nov/2026:22:32:50 +0000] "GET /v1/users HTTP/1.1" 200 1234 "-" "-"` + "\n",
+	}, {
 		"a head that was no head", func(x *Exchange) {
 			*x = Exchange{Started: x.Started, Ended: x.Ended, Status: 400, Reason: "http_request_error"}
 		},

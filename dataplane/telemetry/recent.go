@@ -26,14 +26,44 @@ type Recent struct {
 	Cluster  string        `json:"cluster,omitempty"`
 	Endpoint string        `json:"endpoint,omitempty"` // of the last attempt
 	Attempts int           `json:"attempts"`
+	Tries    []Try         `json:"tries,omitempty"` // the attempts, if there were several
 	Status   int           `json:"status"`
 	Reason   string        `json:"reason,omitempty"`
 	Detail   string        `json:"detail,omitempty"`
-	BytesIn  int64         `json:"bytes_in"`
-	BytesOut int64         `json:"bytes_out"`
-	TraceID  string        `json:"trace_id,omitempty"`
-	Sampled  bool          `json:"sampled,omitempty"`
-	Snapshot string        `json:"snapshot"`
+
+	NotRetried string `json:"not_retried,omitempty"` // why a failure was not tried again though the route wants it
+	Injected   string `json:"injected,omitempty"`    // what a fault of the route did
+	BytesIn    int64  `json:"bytes_in"`
+	BytesOut   int64  `json:"bytes_out"`
+	TraceID    string `json:"trace_id,omitempty"`
+	Sampled    bool   `json:"sampled,omitempty"`
+	Snapshot   string `json:"snapshot"`
+}
+
+// Try is one attempt of a request that is over.
+type Try struct {
+	Number   int           `json:"n"` // from 1
+	Endpoint string        `json:"endpoint"`
+	After    time.Duration `json:"after_ns"` // from the request's first byte
+	Duration time.Duration `json:"duration_ns"`
+	Outcome  string        `json:"outcome"` // see Attempt.Outcome
+	Hedge    bool          `json:"hedge,omitempty"`
+}
+
+// tries lists the attempts of an exchange that made several; nil otherwise: the
+// usual request allocates nothing.
+func (x *Exchange) tries() []Try {
+	if x.Tries < 2 {
+		return nil
+	}
+	list := make([]Try, 0, MaxAttempts)
+	for n, a := range x.Each {
+		list = append(list, Try{
+			Number: n, Endpoint: a.Endpoint, Outcome: a.Outcome(), Hedge: a.Hedge,
+			After: time.Duration(a.Started - x.Started), Duration: time.Duration(a.Ended - a.Started),
+		})
+	}
+	return list
 }
 
 // The lengths that texts are cut to in the ring.
@@ -53,7 +83,8 @@ type facts struct {
 	bytesIn, bytesOut           int64
 	listener, route, cluster    string
 	endpoint, reason, detail    string
-	snapshot                    string
+	snapshot, refused, injected string
+	tries                       []Try // never written again
 	client                      netip.Addr
 	status, attempts            int
 	traced, sampled, https      bool
@@ -77,9 +108,10 @@ func (f *facts) fill(v *View, x *Exchange) {
 	if x.Cluster != nil {
 		f.cluster = x.Cluster.Name
 	}
-	if a := x.last(); a != nil {
+	if a := x.decisive(); a != nil {
 		f.endpoint = a.Endpoint
 	}
+	f.tries, f.refused, f.injected = x.tries(), x.NotRetried, x.Injected
 	f.methodLen = uint8(copy(f.method[:], x.MethodName))
 	f.hostLen = uint8(copy(f.host[:], x.Host))
 	f.pathLen = uint8(copy(f.path[:], x.Path))
@@ -92,6 +124,7 @@ func (f *facts) recent() Recent {
 		Method: string(f.method[:f.methodLen]), Host: string(f.host[:f.hostLen]), Path: string(f.path[:f.pathLen]),
 		Route: f.route, Cluster: f.cluster, Endpoint: f.endpoint, Attempts: f.attempts,
 		Status: f.status, Reason: f.reason, Detail: f.detail,
+		Tries: f.tries, NotRetried: f.refused, Injected: f.injected,
 		BytesIn: f.bytesIn, BytesOut: f.bytesOut, Sampled: f.sampled, Snapshot: f.snapshot,
 	}
 	if f.traced {

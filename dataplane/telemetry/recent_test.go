@@ -64,6 +64,36 @@ func TestRecent(t *testing.T) {
 	}
 }
 
+// What made several attempts is kept with each of them, of more than MaxAttempts
+// the latest; what was overwritten has been counted.
+func TestRecentTries(t *testing.T) {
+	r := newRecorder(t, Options{})
+	s := testSnapshot("v1", []string{"users"}, []string{"backend"})
+	v := r.View(s)
+	var x Exchange
+	get(&x, s)
+	v.Begin(&x, nil, nil)
+	slow := v.Attempt(&x)
+	slow.Endpoint, slow.Started = "10.0.0.1:80", at(0)
+	for range MaxAttempts {
+		a := v.Hedge(&x)
+		a.Endpoint, a.Status, a.Started, a.Ended = "10.0.0.2:80", 200, at(3), at(9)
+	}
+	if x.Kept(1) != nil || x.Kept(2) == nil || x.Kept(MaxAttempts+2) != nil {
+		t.Error("the latest are not those that are kept")
+	}
+	x.Answered = 3
+	v.Finish(&x)
+	got := r.Recent(nil, 1)[0]
+	if len(got.Tries) != MaxAttempts || got.Attempts != MaxAttempts+1 || got.Endpoint != "10.0.0.2:80" {
+		t.Fatalf("%+v", got)
+	}
+	want := Try{Number: 2, Endpoint: "10.0.0.2:80", After: 3 * time.Millisecond, Duration: 6 * time.Millisecond, Outcome: "200", Hedge: true}
+	if got.Tries[0] != want {
+		t.Errorf("%+v, want %+v", got.Tries[0], want)
+	}
+}
+
 func TestRecentIsBoundedAndOrdered(t *testing.T) {
 	r := newRecorder(t, Options{Shards: 2})
 	s := testSnapshot("v1", []string{"users"}, []string{"backend"})

@@ -90,8 +90,22 @@ func (v *View) Attempt(x *Exchange) *Attempt {
 	if a := x.last(); a != nil && a.Ended == 0 {
 		a.Ended = now
 	}
+	return v.attempt(x, now)
+}
+
+// Hedge is Attempt beside those that are under way.
+func (v *View) Hedge(x *Exchange) *Attempt {
+	a := v.attempt(x, socket.Now())
+	a.Hedge = true
+	return a
+}
+
+func (v *View) attempt(x *Exchange, now int64) *Attempt {
 	a := &x.Attempts[x.Tries%MaxAttempts]
 	if x.Tries >= MaxAttempts {
+		if a.Ended == 0 {
+			a.Ended = now
+		}
 		v.countAttempt(x, a, x.Tries-MaxAttempts)
 	}
 	x.Tries++

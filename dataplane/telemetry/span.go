@@ -200,11 +200,17 @@ func (v *View) appendOwn(list []attribute.KeyValue, x *Exchange) []attribute.Key
 	if x.Cluster != nil {
 		list = append(list, keyCluster.String(x.Cluster.Name))
 	}
-	if a := x.last(); a != nil {
+	if a := x.decisive(); a != nil {
 		list = append(list, keyEndpoint.String(a.Endpoint))
 	}
 	if x.Reason != "" {
 		list = append(list, keyReason.String(x.Reason))
+	}
+	if x.NotRetried != "" {
+		list = append(list, keyNotRetried.String(x.NotRetried))
+	}
+	if x.Injected != "" {
+		list = append(list, keyInjected.String(x.Injected))
 	}
 	return list
 }
@@ -220,6 +226,12 @@ func (v *View) clientAttributes(x *Exchange, a *Attempt, n int) []attribute.KeyV
 	}
 	if n > 1 {
 		list = append(list, semconv.HTTPRequestResendCount(n-1))
+	}
+	if a.Hedge {
+		list = append(list, keyHedge.Bool(true))
+	}
+	if a.Lost {
+		list = append(list, keyLost.Bool(true))
 	}
 	if a.Status != 0 {
 		list = append(list, semconv.HTTPResponseStatusCode(a.Status))

@@ -63,6 +63,9 @@ func (c *Cluster) Choose(p *Pick) (*Endpoint, Unavailable) {
 	if len(k.levels) > 1 {
 		l = k.turn(p)
 	}
+	if len(p.Tried) > 0 && l.policy == snapshot.RoundRobin {
+		return k.another(l, p) // without taking another request's turn
+	}
 	if e := l.choose(p); p.takes(e) {
 		return e, 0
 	}
@@ -173,15 +176,36 @@ func (l *level) cost(place int, now int64) float64 {
 	return e.averageLatency().Cost(now, e.InFlight(), l.burdens[place])
 }
 
-// another is for a request whose first choice will not do: one not tried, in
-// any priority, or else one that was.
+// demand is what a second choice must be.
+type demand uint8
+
+// The demands, the first that can be met counts.
+const (
+	sound   demand = iota // not tried, and its last request did not fail
+	untried               // not tried
+	anyone                // whatever its circuit lets through
+)
+
+func (p *Pick) meets(d demand, e *Endpoint) bool {
+	switch d {
+	case sound:
+		return p.takes(e) && e.streak.Load() == 0
+	case untried:
+		return p.takes(e)
+	}
+	return e.admits()
+}
+
+// another is for a request whose first choice will not do: one that was not
+// tried, in any priority, and rather one that has not just failed; or else one
+// that was tried.
 func (k *picker) another(first *level, p *Pick) (*Endpoint, Unavailable) {
-	for _, again := range [...]bool{false, true} {
-		if e := first.second(p, again); e != nil {
+	for d := sound; d <= anyone; d++ {
+		if e := first.second(p, d); e != nil {
 			return e, 0
 		}
 		for i := range k.levels {
-			if e := k.levels[i].second(p, again); e != nil {
+			if e := k.levels[i].second(p, d); e != nil {
 				return e, 0
 			}
 		}
@@ -189,52 +213,58 @@ func (k *picker) another(first *level, p *Pick) (*Endpoint, Unavailable) {
 	return nil, CircuitsOpen
 }
 
-// second looks through the level for an endpoint that will do; again: even if it
-// was tried. It is nil if there is none. This takes time in proportion to the
-// number of endpoints, and is for retries and half-open circuits.
-func (l *level) second(p *Pick, again bool) *Endpoint {
+// second looks through the level for an endpoint that meets a demand. It is nil
+// if there is none. This takes time in proportion to the number of endpoints, and
+// is for retries and half-open circuits.
+func (l *level) second(p *Pick, d demand) *Endpoint {
 	switch l.policy {
 	case snapshot.RoundRobin:
-		return p.first(l.order, l.position.Next(len(l.order)), again)
+		return l.following(p, d)
 	case snapshot.ConsistentHash:
-		return l.successor(p, again)
+		return l.successor(p, d)
 	default:
-		return l.leastOfAll(p, again)
+		return l.leastOfAll(p, d)
 	}
 }
 
-// first is the first of a ring, from a place on, that will do.
-func (p *Pick) first(ring []*Endpoint, from int, again bool) *Endpoint {
-	for i := range ring {
-		if e := ring[(from+i)%len(ring)]; p.takes(e) || again && e.admits() {
+// following goes round by turns of its own. If second choices took turns of the
+// first ones, a dead endpoint could be met first again and again; if they went to
+// whoever comes next, that one would bear all that the dead one should. Turns
+// that are skipped are spent, so that what is left is shared as the weights say.
+func (l *level) following(p *Pick, d demand) *Endpoint {
+	if !slices.ContainsFunc(l.order, func(e *Endpoint) bool { return p.meets(d, e) }) {
+		return nil
+	}
+	for range 2 * len(l.order) { // others may take the turns between
+		if e := l.order[l.again.Next(len(l.order))]; p.meets(d, e) {
 			return e
 		}
 	}
-	return nil
+	return l.leastOfAll(p, d)
 }
 
 // successor follows the table, so that equal hashes have the same second choice
 // too. What is not met in 1,024 slots is looked for in the order of endpoints.
-func (l *level) successor(p *Pick, again bool) *Endpoint {
+func (l *level) successor(p *Pick, d demand) *Endpoint {
 	hash := p.roll()
 	for skip := 1; skip <= 1024; skip++ {
-		if e := l.endpoints[l.maglev.After(hash, skip)]; p.takes(e) || again && e.admits() {
+		if e := l.endpoints[l.maglev.After(hash, skip)]; p.meets(d, e) {
 			return e
 		}
 	}
-	return l.leastOfAll(p, again)
+	return l.leastOfAll(p, d)
 }
 
-// leastOfAll is the endpoint with the least load that will do. Of equals it is
-// the first after a random place.
-func (l *level) leastOfAll(p *Pick, again bool) *Endpoint {
+// leastOfAll is the endpoint with the least load that meets a demand. Of equals
+// it is the first after a random place.
+func (l *level) leastOfAll(p *Pick, d demand) *Endpoint {
 	var best *Endpoint
 	least := 0.0
 	from := rand.IntN(len(l.endpoints))
 	for i := range l.endpoints {
 		place := (from + i) % len(l.endpoints)
 		e := l.endpoints[place]
-		if l.weights[place] == 0 || !p.takes(e) && !(again && e.admits()) {
+		if l.weights[place] == 0 || !p.meets(d, e) {
 			continue
 		}
 		if load := l.load(place); best == nil || load < least {

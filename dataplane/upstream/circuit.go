@@ -86,7 +86,7 @@ func (g *group) setGate(e *Endpoint) {
 
 // trip opens the circuit of an endpoint that has failed streak times in a row,
 // and reports whether it did.
-func (g *group) trip(e *Endpoint, t Ticket, config *snapshot.CircuitBreaker, streak uint32, o Outcome, latency int64) bool {
+func (g *group) trip(e *Endpoint, t Ticket, config *snapshot.CircuitBreaker, streak uint32, r Result) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now, from := socket.Now(), e.circuit.State()
@@ -94,19 +94,17 @@ func (g *group) trip(e *Endpoint, t Ticket, config *snapshot.CircuitBreaker, str
 		return false
 	}
 	g.circuitChanged(e, now, from,
-		fmt.Sprintf("%d requests failed in a row, the last: %s", streak, o),
-		fmt.Sprintf("%s after %s", o, rounded(latency)))
+		fmt.Sprintf("%d requests failed in a row, the last: %s", streak, r), r.evidence())
 	return true
 }
 
 // tried ends a trial of a half-open circuit.
-func (g *group) tried(e *Endpoint, t Ticket, o Outcome, latency int64) {
+func (g *group) tried(e *Endpoint, t Ticket, r Result) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now, from, config := socket.Now(), e.circuit.State(), circuitConfig(g.breaker.Load())
-	evidence := fmt.Sprintf("%s after %s", o, rounded(latency))
 	changed, cause := false, ""
-	switch o {
+	switch r.Outcome {
 	case Success:
 		changed = e.circuit.Succeeded(t, config)
 		cause = fmt.Sprintf("all trials succeeded (%d)", max(1, config.HalfOpenRequests))
@@ -114,10 +112,10 @@ func (g *group) tried(e *Endpoint, t Ticket, o Outcome, latency int64) {
 		e.circuit.Ignored(t)
 	default:
 		changed = e.circuit.Failed(now, t, 1, config)
-		cause = "a trial failed: " + o.String()
+		cause = "a trial failed: " + r.String()
 	}
 	if changed && g.endpoints[e.identity()] == e {
-		g.circuitChanged(e, now, from, cause, evidence)
+		g.circuitChanged(e, now, from, cause, r.evidence())
 		return
 	}
 	g.setGate(e)

@@ -68,5 +68,15 @@ func (c *Cluster) End() { c.group.requests.Add(-1) }
 // Active is how many requests are in flight.
 func (c *Cluster) Active() int64 { return c.group.requests.Load() }
 
-// Retries is the budget that all retries on this cluster share.
-func (c *Cluster) Retries() *retry.Budget { return &c.group.retries }
+// Retry counts a retry in, if the cluster can bear it: of its active requests
+// percent may be retries, unless this one is free, as it makes no work, and
+// MaxRetries bounds them all. p is the place that the request holds already.
+// EndRetry must follow.
+func (c *Cluster) Retry(p *retry.Place, percent int, free bool) retry.Verdict {
+	return c.group.retries.Take(p, retry.Bounds{
+		Active: c.Active(), Percent: percent, Most: int(c.group.maxRetries.Load()), Free: free,
+	})
+}
+
+// EndRetry counts a retry out, if there is one.
+func (c *Cluster) EndRetry(p *retry.Place) { c.group.retries.Release(p) }

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -159,6 +160,31 @@ func TestEjectionEventSaysHowLong(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			seen.next(t, Returned)
+		}
+	})
+}
+
+// Who reads of an ejection is told what to do about it, as far as it is known.
+func TestEjectionSaysWhatWentWrong(t *testing.T) {
+	timed(t, func(t *testing.T, _ *network, r *Registry, seen events) {
+		config := guarded(cluster("c", "a:1", "b:1"), 1)
+		a := apply(t, r, config).Cluster(0).endpoints[0]
+		for range config.CircuitBreaker.ConsecutiveFailures {
+			a.EndWith(a.Begin(), Result{Outcome: ConnectFailure, Latency: 1e6, Detail: "connection refused"})
+		}
+		e := seen.next(t, CircuitChanged)
+		if !strings.HasSuffix(e.Cause, " requests failed in a row, the last: connection refused") || e.Evidence != "connect failure: connection refused after 1ms" {
+			t.Errorf("%+v", e)
+		}
+	})
+	timed(t, func(t *testing.T, _ *network, r *Registry, seen events) {
+		a := apply(t, r, cluster("c", "a:1", "b:1")).Cluster(0).endpoints[0]
+		for range 5 {
+			a.EndWith(a.Begin(), Result{Outcome: ServerError, Latency: 1e6, Detail: "status 503"})
+		}
+		e := seen.next(t, Ejected)
+		if e.Cause != "5 requests failed in a row, the last: status 503" || e.Evidence != "server error: status 503 after 1ms" {
+			t.Errorf("%+v", e)
 		}
 	})
 }

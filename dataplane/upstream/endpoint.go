@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"fmt"
 	"strings"
 	"sync/atomic"
 
@@ -139,15 +140,44 @@ func (e *Endpoint) Done(o Outcome, latency int64) {
 // nanoseconds. An endpoint that fails often enough in a row is ejected by this,
 // or its circuit opens.
 func (e *Endpoint) End(t Ticket, o Outcome, latency int64) {
+	e.EndWith(t, Result{Outcome: o, Latency: latency})
+}
+
+// Result is how an attempt went.
+type Result struct {
+	Outcome Outcome
+	Latency int64  // of the answer or failure, in nanoseconds
+	Detail  string // what went wrong, for people: "connection refused"; "": the outcome says it
+}
+
+// String is what went wrong, in as few words as people can act on.
+func (r Result) String() string {
+	if r.Detail != "" {
+		return r.Detail
+	}
+	return r.Outcome.String()
+}
+
+// evidence is what is known of it.
+func (r Result) evidence() string {
+	if r.Detail != "" {
+		return fmt.Sprintf("%s: %s after %s", r.Outcome, r.Detail, rounded(r.Latency))
+	}
+	return fmt.Sprintf("%s after %s", r.Outcome, rounded(r.Latency))
+}
+
+// EndWith is End for those who know more.
+func (e *Endpoint) EndWith(t Ticket, r Result) {
 	e.ended.Add(1)
 	e.moved()
+	o, latency := r.Outcome, r.Latency
 	e.count(o, latency)
 	if e.group.byLatency.Load() {
 		e.learn(o, latency)
 	}
 	switch gate := e.gate.Load(); {
 	case t.Trial():
-		e.group.tried(e, t, o, latency)
+		e.group.tried(e, t, r)
 	case gate != gateOf(t.Epoch(), gateFree) || o == Ignored:
 		// It says nothing of the endpoint as it is now.
 	case o == Success:
@@ -155,7 +185,7 @@ func (e *Endpoint) End(t Ticket, o Outcome, latency int64) {
 			e.streak.Store(0)
 		}
 	default:
-		e.fail(t, o, latency)
+		e.fail(t, r)
 	}
 }
 
@@ -214,10 +244,10 @@ func (e *Endpoint) moved() {
 // fail asks for an open circuit, or else for an ejection once for each
 // ConsecutiveFailures in a row, so that an endpoint that may not be ejected does
 // not lock up its cluster.
-func (e *Endpoint) fail(t Ticket, o Outcome, latency int64) {
+func (e *Endpoint) fail(t Ticket, r Result) {
 	streak := e.streak.Add(1)
 	circuit := e.group.breaker.Load()
-	if circuit != nil && int(streak) >= circuit.ConsecutiveFailures && e.group.trip(e, t, circuit, streak, o, latency) {
+	if circuit != nil && int(streak) >= circuit.ConsecutiveFailures && e.group.trip(e, t, circuit, streak, r) {
 		return
 	}
 	outlier := e.group.outlier.Load()
@@ -225,7 +255,7 @@ func (e *Endpoint) fail(t Ticket, o Outcome, latency int64) {
 		return
 	}
 	if streak%uint32(outlier.ConsecutiveFailures) == 0 {
-		e.group.eject(e, outlier, streak, o, latency)
+		e.group.eject(e, outlier, streak, r)
 	}
 }
 

@@ -24,12 +24,14 @@ type group struct {
 
 	// The committed configuration, as requests need it.
 	maxRequests    atomic.Int64
+	maxRetries     atomic.Int64
 	connectTimeout atomic.Int64 // nanoseconds
 	outlier        atomic.Pointer[snapshot.Outlier]
 	breaker        atomic.Pointer[snapshot.CircuitBreaker]
 	byLatency      atomic.Bool // the policy goes by latencies
 
 	positions [4]balance.Position // by rank of priority
+	again     balance.Position    // of second choices, in all priorities
 	requests  atomic.Int64        // in flight
 	retries   retry.Budget
 
@@ -66,6 +68,7 @@ func limitsOf(config *snapshot.Cluster) pool.Limits {
 
 func (g *group) configure(config *snapshot.Cluster) {
 	g.maxRequests.Store(int64(config.MaxRequests))
+	g.maxRetries.Store(int64(config.MaxRetries))
 	g.connectTimeout.Store(int64(config.ConnectTimeout))
 	g.outlier.Store(config.Outlier)
 	g.breaker.Store(config.CircuitBreaker)
@@ -284,14 +287,14 @@ func (g *group) observe(e *Endpoint, p probe, now int64) {
 
 // eject puts an endpoint aside that failed streak times in a row, if the
 // cluster can spare it.
-func (g *group) eject(e *Endpoint, outlier *snapshot.Outlier, streak uint32, o Outcome, latency int64) {
+func (g *group) eject(e *Endpoint, outlier *snapshot.Outlier, streak uint32, r Result) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.current == nil || g.endpoints[e.identity()] != e || e.ejection.Active() {
 		return
 	}
 	if !health.MayEject(g.current.withoutOne(e), outlier.MaxEjectionPercent) {
-		g.spare(e, outlier, streak, o)
+		g.spare(e, outlier, streak, r)
 		return
 	}
 	now := socket.Now()
@@ -300,18 +303,18 @@ func (g *group) eject(e *Endpoint, outlier *snapshot.Outlier, streak uint32, o O
 	g.registry.schedule.ringAt(&e.back, until)
 	g.changed(e, now, Event{
 		Kind: Ejected, From: from, To: StateEjected, Until: socket.At(until),
-		Cause:    fmt.Sprintf("%d requests failed in a row, the last: %s", streak, o),
-		Evidence: fmt.Sprintf("%s after %s", o, rounded(latency)),
+		Cause:    fmt.Sprintf("%d requests failed in a row, the last: %s", streak, r),
+		Evidence: r.evidence(),
 	})
 }
 
 // spare says, once for each streak, that an endpoint stays which should go.
-func (g *group) spare(e *Endpoint, outlier *snapshot.Outlier, streak uint32, o Outcome) {
+func (g *group) spare(e *Endpoint, outlier *snapshot.Outlier, streak uint32, r Result) {
 	if int(streak) != outlier.ConsecutiveFailures {
 		return
 	}
 	g.registry.options.Logger.Warn("a failing endpoint is not ejected: the cluster can spare no more",
-		"cluster", g.name, "endpoint", e.address, "failures", streak, "last", o.String())
+		"cluster", g.name, "endpoint", e.address, "failures", streak, "last", r.String())
 }
 
 // withoutOne is the population as e's ejection would find it. The caller holds

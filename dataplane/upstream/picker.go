@@ -27,11 +27,12 @@ type level struct {
 	weights   []int // 0: not in service here
 
 	position *balance.Position
-	order    []*Endpoint     // RoundRobin: a period
-	alias    *balance.Alias  // Random, PeakEWMA, LeastRequest of some
-	choices  int             // LeastRequest of some
-	least    *balance.Least  // LeastRequest of all
-	maglev   *balance.Maglev // ConsistentHash
+	again    *balance.Position // of second choices
+	order    []*Endpoint       // RoundRobin: a period
+	alias    *balance.Alias    // Random, PeakEWMA, LeastRequest of some
+	choices  int               // LeastRequest of some
+	least    *balance.Least    // LeastRequest of all
+	maglev   *balance.Maglev   // ConsistentHash
 	members  []balance.Member
 	burdens  []float64 // what a request in flight counts for, by place; 1 at the mean weight
 	served   int       // how many have a weight
@@ -160,6 +161,7 @@ func (c *Cluster) level(presence []int, place, rank int) level {
 	l := level{
 		policy: c.config.Balancing.Policy, endpoints: c.endpoints,
 		position: &c.group.positions[place%len(c.group.positions)],
+		again:    &c.group.again,
 	}
 	l.weights = c.present(presence, rank)
 	total := 0

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"testing"
 	"time"
@@ -75,6 +76,57 @@ func TestEachPolicyAvoidsTried(t *testing.T) {
 			if e, _ := c.Pick([]*Endpoint{x, y, z}); e == nil {
 				t.Fatalf("%s: all were tried, and none was picked again", name)
 			}
+		}
+	}
+}
+
+// A dead endpoint that is not ejected yet has its own turns and no others, and
+// those who take its place are the others alike, by weight.
+func TestRoundRobinSharesWhatTheDeadLeave(t *testing.T) {
+	const n = 1000
+	config := cluster("c", "dead:1 1", "b:1 1", "c:1 2", "d:1 1")
+	config.Outlier = nil
+	c := only(t, Options{}, config)
+	first, served := map[string]int{}, map[string]int{}
+	for range n {
+		p := Pick{}
+		e, ticket, _ := c.Start(&p)
+		first[e.Address()]++
+		if e.Address() == "dead:1" {
+			e.End(ticket, ConnectFailure, 1)
+			p.Tried = []*Endpoint{e}
+			e, ticket, _ = c.Start(&p)
+		}
+		e.End(ticket, Success, 1)
+		served[e.Address()]++
+	}
+	if want := map[string]int{"dead:1": n / 5, "b:1": n / 5, "c:1": 2 * n / 5, "d:1": n / 5}; !maps.Equal(first, want) {
+		t.Errorf("first choices %v, want %v", first, want)
+	}
+	if want := map[string]int{"b:1": n / 4, "c:1": n / 2, "d:1": n / 4}; !maps.Equal(served, want) {
+		t.Errorf("served by %v, want %v", served, want)
+	}
+}
+
+// Of those that were not tried, one that has just failed is the last choice.
+func TestEachPolicyPrefersTheSound(t *testing.T) {
+	for name, b := range policies {
+		c := only(t, Options{}, balanced(cluster("c", "a:1", "b:1 100", "c:1"), b))
+		x, failing, sound := c.endpoints[0], c.endpoints[1], c.endpoints[2]
+		failing.Begin()
+		failing.Done(ConnectFailure, 1)
+		second := map[*Endpoint]int{}
+		for range 100 {
+			p := Pick{Tried: []*Endpoint{x}}
+			k := c.picker.Load()
+			e, _ := k.another(&k.levels[0], &p)
+			second[e]++
+		}
+		if second[sound] != 100 {
+			t.Errorf("%s: second choices %v", name, second)
+		}
+		if e, _ := c.Pick([]*Endpoint{x, sound}); e != failing {
+			t.Errorf("%s: what was not tried is not tried", name)
 		}
 	}
 }

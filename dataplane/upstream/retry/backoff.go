@@ -19,3 +19,9 @@ func Backoff(attempt int, base time.Duration, rnd float64) time.Duration {
 	}
 	return time.Duration(float64(base) * factor * rnd)
 }
+
+// BackoffAsked is Backoff where the answer has a Retry-After: the wait is not
+// shorter than asked, and not longer than a wait can be.
+func BackoffAsked(attempt int, base time.Duration, rnd float64, asked time.Duration) time.Duration {
+	return max(Backoff(attempt, base, rnd), min(asked, MaxBackoff*max(base, 0)))
+}

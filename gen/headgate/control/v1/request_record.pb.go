@@ -72,8 +72,14 @@ type RequestRecord struct {
 	TraceId string `protobuf:"bytes,21,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
 	// Version of the snapshot that it was served under.
 	SnapshotVersion string `protobuf:"bytes,22,opt,name=snapshot_version,json=snapshotVersion,proto3" json:"snapshot_version,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The attempts, the first first, where there were several; of more than 8 the latest.
+	Tries []*AttemptRecord `protobuf:"bytes,23,rep,name=tries,proto3" json:"tries,omitempty"`
+	// Why a failure was not tried again although the route wants it; empty when there was none.
+	NotRetried string `protobuf:"bytes,24,opt,name=not_retried,json=notRetried,proto3" json:"not_retried,omitempty"`
+	// What a fault of the route did: "delay", "abort" or "delay, abort"; empty when nothing.
+	InjectedFault string `protobuf:"bytes,25,opt,name=injected_fault,json=injectedFault,proto3" json:"injected_fault,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RequestRecord) Reset() {
@@ -260,6 +266,119 @@ func (x *RequestRecord) GetSnapshotVersion() string {
 	return ""
 }
 
+func (x *RequestRecord) GetTries() []*AttemptRecord {
+	if x != nil {
+		return x.Tries
+	}
+	return nil
+}
+
+func (x *RequestRecord) GetNotRetried() string {
+	if x != nil {
+		return x.NotRetried
+	}
+	return ""
+}
+
+func (x *RequestRecord) GetInjectedFault() string {
+	if x != nil {
+		return x.InjectedFault
+	}
+	return ""
+}
+
+// AttemptRecord is one attempt of a request at an endpoint.
+type AttemptRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its number, from 1.
+	Number uint32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// Address of the endpoint.
+	Endpoint string `protobuf:"bytes,2,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
+	// When it began, from the request's first byte.
+	After *durationpb.Duration `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
+	// How long it took.
+	Duration *durationpb.Duration `protobuf:"bytes,4,opt,name=duration,proto3" json:"duration,omitempty"`
+	// How it ended: the status of its answer, an error type of RFC 9209 section 2.3, "lost" when another attempt answered
+	// first, or "none".
+	Outcome string `protobuf:"bytes,5,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	// It was begun beside others that were slow.
+	Hedge         bool `protobuf:"varint,6,opt,name=hedge,proto3" json:"hedge,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttemptRecord) Reset() {
+	*x = AttemptRecord{}
+	mi := &file_headgate_control_v1_request_record_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttemptRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttemptRecord) ProtoMessage() {}
+
+func (x *AttemptRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_headgate_control_v1_request_record_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttemptRecord.ProtoReflect.Descriptor instead.
+func (*AttemptRecord) Descriptor() ([]byte, []int) {
+	return file_headgate_control_v1_request_record_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *AttemptRecord) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *AttemptRecord) GetEndpoint() string {
+	if x != nil {
+		return x.Endpoint
+	}
+	return ""
+}
+
+func (x *AttemptRecord) GetAfter() *durationpb.Duration {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *AttemptRecord) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
+	}
+	return nil
+}
+
+func (x *AttemptRecord) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *AttemptRecord) GetHedge() bool {
+	if x != nil {
+		return x.Hedge
+	}
+	return false
+}
+
 // RequestFilter picks requests. Each part that is given must be met.
 type RequestFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -289,7 +408,7 @@ type RequestFilter struct {
 
 func (x *RequestFilter) Reset() {
 	*x = RequestFilter{}
-	mi := &file_headgate_control_v1_request_record_proto_msgTypes[1]
+	mi := &file_headgate_control_v1_request_record_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -301,7 +420,7 @@ func (x *RequestFilter) String() string {
 func (*RequestFilter) ProtoMessage() {}
 
 func (x *RequestFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_headgate_control_v1_request_record_proto_msgTypes[1]
+	mi := &file_headgate_control_v1_request_record_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -314,7 +433,7 @@ func (x *RequestFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestFilter.ProtoReflect.Descriptor instead.
 func (*RequestFilter) Descriptor() ([]byte, []int) {
-	return file_headgate_control_v1_request_record_proto_rawDescGZIP(), []int{1}
+	return file_headgate_control_v1_request_record_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *RequestFilter) GetRoutes() []string {
@@ -391,7 +510,7 @@ var File_headgate_control_v1_request_record_proto protoreflect.FileDescriptor
 
 const file_headgate_control_v1_request_record_proto_rawDesc = "" +
 	"\n" +
-	"(headgate/control/v1/request_record.proto\x12\x13headgate.control.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc6\x05\n" +
+	"(headgate/control/v1/request_record.proto\x12\x13headgate.control.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc8\x06\n" +
 	"\rRequestRecord\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x125\n" +
 	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\x128\n" +
@@ -417,7 +536,18 @@ const file_headgate_control_v1_request_record_proto_rawDesc = "" +
 	"proxyError\x12\x16\n" +
 	"\x06detail\x18\x14 \x01(\tR\x06detail\x12\x19\n" +
 	"\btrace_id\x18\x15 \x01(\tR\atraceId\x12)\n" +
-	"\x10snapshot_version\x18\x16 \x01(\tR\x0fsnapshotVersion\"\xcf\x02\n" +
+	"\x10snapshot_version\x18\x16 \x01(\tR\x0fsnapshotVersion\x128\n" +
+	"\x05tries\x18\x17 \x03(\v2\".headgate.control.v1.AttemptRecordR\x05tries\x12\x1f\n" +
+	"\vnot_retried\x18\x18 \x01(\tR\n" +
+	"notRetried\x12%\n" +
+	"\x0einjected_fault\x18\x19 \x01(\tR\rinjectedFault\"\xdb\x01\n" +
+	"\rAttemptRecord\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\rR\x06number\x12\x1a\n" +
+	"\bendpoint\x18\x02 \x01(\tR\bendpoint\x12/\n" +
+	"\x05after\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05after\x125\n" +
+	"\bduration\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x18\n" +
+	"\aoutcome\x18\x05 \x01(\tR\aoutcome\x12\x14\n" +
+	"\x05hedge\x18\x06 \x01(\bR\x05hedge\"\xcf\x02\n" +
 	"\rRequestFilter\x12\x16\n" +
 	"\x06routes\x18\x01 \x03(\tR\x06routes\x12\x1a\n" +
 	"\bclusters\x18\x02 \x03(\tR\bclusters\x12\x1c\n" +
@@ -447,23 +577,27 @@ func file_headgate_control_v1_request_record_proto_rawDescGZIP() []byte {
 	return file_headgate_control_v1_request_record_proto_rawDescData
 }
 
-var file_headgate_control_v1_request_record_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_headgate_control_v1_request_record_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_headgate_control_v1_request_record_proto_goTypes = []any{
 	(*RequestRecord)(nil),         // 0: headgate.control.v1.RequestRecord
-	(*RequestFilter)(nil),         // 1: headgate.control.v1.RequestFilter
-	(*timestamppb.Timestamp)(nil), // 2: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 3: google.protobuf.Duration
+	(*AttemptRecord)(nil),         // 1: headgate.control.v1.AttemptRecord
+	(*RequestFilter)(nil),         // 2: headgate.control.v1.RequestFilter
+	(*timestamppb.Timestamp)(nil), // 3: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 4: google.protobuf.Duration
 }
 var file_headgate_control_v1_request_record_proto_depIdxs = []int32{
-	2, // 0: headgate.control.v1.RequestRecord.time:type_name -> google.protobuf.Timestamp
-	3, // 1: headgate.control.v1.RequestRecord.duration:type_name -> google.protobuf.Duration
-	3, // 2: headgate.control.v1.RequestRecord.first_byte:type_name -> google.protobuf.Duration
-	3, // 3: headgate.control.v1.RequestFilter.min_duration:type_name -> google.protobuf.Duration
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	3, // 0: headgate.control.v1.RequestRecord.time:type_name -> google.protobuf.Timestamp
+	4, // 1: headgate.control.v1.RequestRecord.duration:type_name -> google.protobuf.Duration
+	4, // 2: headgate.control.v1.RequestRecord.first_byte:type_name -> google.protobuf.Duration
+	1, // 3: headgate.control.v1.RequestRecord.tries:type_name -> headgate.control.v1.AttemptRecord
+	4, // 4: headgate.control.v1.AttemptRecord.after:type_name -> google.protobuf.Duration
+	4, // 5: headgate.control.v1.AttemptRecord.duration:type_name -> google.protobuf.Duration
+	4, // 6: headgate.control.v1.RequestFilter.min_duration:type_name -> google.protobuf.Duration
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_headgate_control_v1_request_record_proto_init() }
@@ -477,7 +611,7 @@ func file_headgate_control_v1_request_record_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_headgate_control_v1_request_record_proto_rawDesc), len(file_headgate_control_v1_request_record_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
