@@ -80,9 +80,10 @@ type Endpoint struct {
 	since    int64    // of the state it is in
 	cause    string
 	evidence string
-	next     int64 // when the next probe is due; 0: none
-	views    int   // that contain it
-	adopted  bool  // a committed view has contained it
+	next     int64  // when the next probe is due; 0: none
+	views    int    // that contain it
+	adopted  bool   // a committed view has contained it
+	drain    *Drain // by hand; nil: it is not
 }
 
 func newEndpoint(g *group, address string, secure *certificate.Client) *Endpoint {
@@ -96,6 +97,7 @@ func newEndpoint(g *group, address string, secure *certificate.Client) *Endpoint
 		streams: streams{shards: make([]streamShard, g.registry.options.Shards)},
 		since:   socket.Now(),
 	}
+	e.drain = g.registry.drains.of(g.name, address)
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		e.network, e.target = "unix", path
 	}

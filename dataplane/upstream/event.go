@@ -15,6 +15,7 @@ const (
 	StateHealthy   = health.Healthy   // passed its last probes
 	StateUnhealthy = health.Unhealthy // failed its last probes
 	StateEjected   = health.Ejected   // failed requests; put aside for a time
+	StateDrained   = health.Drained   // taken out by hand
 )
 
 // Kind is what an Event is about.
@@ -29,6 +30,10 @@ const (
 	Returned
 	// CircuitChanged: the circuit opened, closed or is being tried.
 	CircuitChanged
+	// EndpointDrained: somebody has taken the endpoint out by hand.
+	EndpointDrained
+	// EndpointUndrained: somebody has put it back.
+	EndpointUndrained
 )
 
 func (k Kind) String() string {
@@ -41,6 +46,10 @@ func (k Kind) String() string {
 		return "returned"
 	case CircuitChanged:
 		return "circuit changed"
+	case EndpointDrained:
+		return "drained"
+	case EndpointUndrained:
+		return "undrained"
 	}
 	return "invalid"
 }
@@ -60,4 +69,6 @@ type Event struct {
 
 	CircuitFrom, CircuitTo CircuitState // of CircuitChanged
 	NextTry                time.Time    // when an open circuit is tried; zero otherwise
+
+	Writer string // who drained it by hand, or put it back
 }

@@ -130,8 +130,11 @@ func (g *group) adopt(c *Cluster) {
 	defer g.mu.Unlock()
 	first := g.current == nil
 	g.current = c
-	now := socket.Now()
+	now, stale := socket.Now(), false
 	for _, e := range c.endpoints {
+		if e.drain != nil && g.registry.drains.of(g.name, e.address) == nil { // put back before there was a committed view
+			e.drain, stale = nil, true
+		}
 		if !e.adopted && !first { // in a new cluster all would grow alike
 			g.startRamp(e, now)
 		}
@@ -146,7 +149,7 @@ func (g *group) adopt(c *Cluster) {
 			g.readmit(e, now, "outlier detection was turned off")
 		}
 	}
-	if g.ramping {
+	if g.ramping || stale {
 		g.rebuild()
 	}
 }
@@ -322,7 +325,7 @@ func (g *group) spare(e *Endpoint, outlier *snapshot.Outlier, streak uint32, r R
 func (c *Cluster) withoutOne(e *Endpoint) health.Population {
 	var p health.Population
 	for i, other := range c.endpoints {
-		if c.weights[i] == 0 {
+		if !c.takesPart(i) {
 			continue
 		}
 		p.Endpoints++

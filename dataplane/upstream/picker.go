@@ -69,12 +69,12 @@ func (k *picker) add(l level, below int) {
 	k.levels = append(k.levels, l)
 }
 
-// census counts, by rank, the endpoints that have a weight, and those of them
+// census counts, by rank, the endpoints that take part, and those of them
 // that are healthy and not ejected. The caller holds group.mu.
 func (c *Cluster) census() []balance.Level {
 	levels := make([]balance.Level, c.depth)
 	for i, e := range c.endpoints {
-		if c.weights[i] == 0 {
+		if !c.takesPart(i) {
 			continue
 		}
 		l := &levels[c.rank(i)]
@@ -103,11 +103,11 @@ func (c *Cluster) panics(census []balance.Level) bool {
 		(c.depth == 1 || balance.Capacity(census) < 100)
 }
 
-// population counts the endpoints that have a weight, and those of them that
+// population counts the endpoints that take part, and those of them that
 // are available. The caller holds group.mu.
 func (c *Cluster) population() (available, weighted int) {
 	for i, e := range c.endpoints {
-		if c.weights[i] == 0 {
+		if !c.takesPart(i) {
 			continue
 		}
 		weighted++
@@ -138,7 +138,7 @@ func (c *Cluster) presence(panicked bool) []int {
 	for i, e := range c.endpoints {
 		part := 100
 		switch {
-		case e.circuit.State() == breaker.Open || !panicked && !e.available():
+		case e.drain != nil || e.circuit.State() == breaker.Open || !panicked && !e.available():
 			part = 0
 		case e.rampFrom != 0 && c.config.SlowStart > 0:
 			if now == 0 {

@@ -37,6 +37,8 @@ type EndpointStatus struct {
 	EjectedUntil time.Time // zero if it is not ejected
 	NextProbe    time.Time // zero if it is not probed
 
+	Drain *Drain // by hand; nil: it is not
+
 	HasCircuit bool // the cluster has a breaker
 	Circuit    CircuitState
 	NextTry    time.Time // of an open circuit; zero otherwise
@@ -89,6 +91,7 @@ func (e *Endpoint) status(config *snapshot.Endpoint) EndpointStatus {
 		Since: socket.At(e.since), Cause: e.cause, Evidence: e.evidence,
 		Ejections: e.ejection.Times(),
 		NextProbe: timeOf(e.next),
+		Drain:     e.drain,
 		InFlight:  e.InFlight(), Requests: e.begun.Load(), Failures: failures,
 	}
 	if s.Circuit = e.circuit.State(); s.Circuit == breaker.Open {

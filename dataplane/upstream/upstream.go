@@ -15,7 +15,7 @@
 //	                                     ├─ group ── Endpoint ── pool.Pool
 //	Generation (being prepared) Cluster ─┘
 //
-// Locks are taken in this order: Registry.mu, group.mu, schedule.mu. Requests
+// Locks are taken in this order: Registry.mu, group.mu, schedule.mu or drains.mu. Requests
 // take none of them, unless they fail so often that an endpoint is ejected.
 package upstream
 
@@ -75,6 +75,7 @@ type Registry struct {
 	stopped  context.Context
 	running  sync.WaitGroup // the scheduler and the sweeper
 	jitter   func() float64 // in [0,1), for the time of a probe
+	drains   drains
 
 	mu sync.Mutex
 	// guarded by mu

@@ -19,9 +19,11 @@ const (
 	Unhealthy
 	// Ejected failed requests and is put aside for a time.
 	Ejected
+	// Drained was taken out of traffic by hand.
+	Drained
 )
 
-var stateNames = [...]string{"unknown", "healthy", "unhealthy", "ejected"}
+var stateNames = [...]string{"unknown", "healthy", "unhealthy", "ejected", "drained"}
 
 func (s State) String() string {
 	if int(s) < len(stateNames) {
