@@ -13,6 +13,7 @@ type client struct {
 	snapshots controlv1.SnapshotServiceClient
 	events    controlv1.EventServiceClient
 	inspect   controlv1.InspectServiceClient
+	drains    controlv1.DrainServiceClient
 }
 
 // connect makes a client of where the flags say. Close it.
@@ -26,6 +27,7 @@ func (c *CLI) connect() (*client, error) {
 		snapshots: controlv1.NewSnapshotServiceClient(conn),
 		events:    controlv1.NewEventServiceClient(conn),
 		inspect:   controlv1.NewInspectServiceClient(conn),
+		drains:    controlv1.NewDrainServiceClient(conn),
 	}, nil
 }
 

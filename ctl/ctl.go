@@ -101,7 +101,7 @@ func New(c *CLI) *cobra.Command {
 		&cobra.Group{ID: groupLocal, Title: "This program:"})
 	root.SetHelpCommandGroupID(groupLocal)
 	c.addGlobalFlags(root)
-	root.AddCommand(c.applyVerb(), c.diffVerb(), c.validateVerb(), c.rollbackVerb(),
+	root.AddCommand(c.applyVerb(), c.diffVerb(), c.validateVerb(), c.rollbackVerb(), c.drainVerb(), c.undrainVerb(),
 		c.getVerb(), c.explainVerb(), c.statusVerb(), c.eventsVerb(), c.historyVerb(),
 		c.contextVerb(), c.completionVerb(), c.versionVerb())
 	return root

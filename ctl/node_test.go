@@ -3,10 +3,12 @@ package ctl
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	controlv1 "github.com/headgate/headgate/gen/headgate/control/v1"
@@ -43,7 +45,7 @@ func (n *scriptNode) start(memory bool) error {
 	if err != nil {
 		return errors.Join(err, store.Close())
 	}
-	plane := new(idlePlane)
+	plane := &idlePlane{drained: store.Drained()}
 	n.store, n.served = store, make(chan struct{})
 	n.applier = control.NewApplier(control.ApplierOptions{
 		Node: plane, Store: store, Events: control.NewEventLog("gate-1", 0),
@@ -51,7 +53,7 @@ func (n *scriptNode) start(memory bool) error {
 	if _, err := n.applier.Restore(context.Background()); err != nil {
 		return err
 	}
-	n.server = control.NewServer(control.Options{Applier: n.applier, Node: plane})
+	n.server = control.NewServer(control.Options{Applier: n.applier, Node: plane, Drainer: plane})
 	go func() {
 		defer close(n.served)
 		_ = n.server.Serve(listener)
@@ -88,6 +90,8 @@ func (n *scriptNode) publish(cause string) {
 type idlePlane struct {
 	mu   sync.Mutex
 	live *snapshot.Snapshot // nil: none
+
+	drained []control.Drained
 }
 
 func (p *idlePlane) Prepare(_ context.Context, s *snapshot.Snapshot) (control.Prepared, error) {
@@ -127,6 +131,9 @@ func (p *idlePlane) Status() *controlv1.StatusResponse {
 	answer := &controlv1.StatusResponse{Node: &controlv1.NodeStatus{
 		Node: "gate-1", SoftwareVersion: "v0.1.0", StartedTime: timestamppb.New(nodeStarted), Connections: 3, RequestsInFlight: 1,
 	}}
+	for _, d := range p.drained {
+		answer.Node.Drained = append(answer.Node.Drained, &controlv1.DrainedEndpoint{Cluster: d.Cluster, Endpoint: d.Endpoint, Drain: drainOf(d)})
+	}
 	if p.live == nil {
 		return answer
 	}
@@ -136,23 +143,72 @@ func (p *idlePlane) Status() *controlv1.StatusResponse {
 		})
 	}
 	for _, c := range p.live.Clusters {
-		answer.Clusters = append(answer.Clusters, clusterStatus(c))
+		answer.Clusters = append(answer.Clusters, p.clusterStatus(c))
 	}
 	return answer
 }
 
-func clusterStatus(c *snapshot.Cluster) *controlv1.ClusterStatus {
+func drainOf(d control.Drained) *controlv1.Drain {
+	return &controlv1.Drain{Writer: d.Writer, Reason: d.Reason, Since: timestamppb.New(nodeStarted)}
+}
+
+func (p *idlePlane) clusterStatus(c *snapshot.Cluster) *controlv1.ClusterStatus {
 	status := &controlv1.ClusterStatus{Name: c.Name, EndpointCount: uint32(len(c.Endpoints))}
 	for i := range c.Endpoints {
 		e := &controlv1.EndpointStatus{
 			Address: c.Endpoints[i].Address, Weight: uint32(c.Endpoints[i].Weight), Zone: c.Endpoints[i].Zone,
 			Health: controlv1.HealthState_HEALTH_STATE_HEALTHY, Since: timestamppb.New(nodeStarted), Requests: 12,
+			Connections: 2, IdleConnections: 1, WeightPercent: 100, Latency: durationpb.New(12345 * time.Microsecond), SuccessRatio: new(1.0),
+		}
+		for _, d := range p.drained {
+			if d.Cluster == c.Name && d.Endpoint == e.Address {
+				e.Drain = drainOf(d)
+			}
 		}
 		if strings.HasSuffix(e.Address, ":9003") {
 			e.Health, e.LastCause = controlv1.HealthState_HEALTH_STATE_UNHEALTHY, "2 active probes failed: connection refused"
-			e.Failures = 2
+			e.Failures, e.SuccessRatio, e.Latency, e.WeightPercent = 2, new(0.8336), durationpb.New(3*time.Second), 40
+			e.LastEvidence, e.Ejections, e.PendingRequests = "GET /healthz: connection refused in 1ms", 1, 4
+			e.Circuit = controlv1.CircuitState_CIRCUIT_STATE_OPEN
 		}
 		status.Endpoints = append(status.Endpoints, e)
 	}
 	return status
+}
+
+// MayDrain is part of control.Drainer.
+func (p *idlePlane) MayDrain(cluster, endpoint string, allowLast bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.live.Clusters {
+		for i := range c.Endpoints {
+			switch {
+			case c.Name != cluster || c.Endpoints[i].Address != endpoint:
+			case len(c.Endpoints) == 1 && !allowLast:
+				return control.LastEndpoint(cluster, endpoint)
+			default:
+				return nil
+			}
+		}
+	}
+	return control.NoEndpoint(cluster, endpoint)
+}
+
+// Drain is part of control.Drainer.
+func (p *idlePlane) Drain(d control.Drained) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drained = append(p.drained, d)
+}
+
+// Undrain is part of control.Drainer.
+func (p *idlePlane) Undrain(cluster, endpoint, _, _ string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drained = slices.DeleteFunc(p.drained, func(d control.Drained) bool { return d.Cluster == cluster && d.Endpoint == endpoint })
+}
+
+// Endpoint is part of control.Drainer.
+func (p *idlePlane) Endpoint(cluster, endpoint string) *controlv1.EndpointStatus {
+	return findEndpoint(p.Status(), cluster, endpoint)
 }

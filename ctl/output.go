@@ -50,6 +50,11 @@ func newTable(titles ...string) *table { return &table{titles: titles} }
 
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
+// addSome adds a row whose last cells are empty.
+func (t *table) addSome(cells ...string) {
+	t.rows = append(t.rows, append(cells, make([]string, len(t.titles)-len(cells))...))
+}
+
 // write prints the table with three spaces between columns and none at the end
 // of a line. An empty cell shows as "-".
 func (t *table) write(w io.Writer, wide bool) {

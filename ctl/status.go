@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -95,6 +96,9 @@ func (c *CLI) writeNode(n *controlv1.NodeStatus) {
 	fact("store", "%s", storeText(n.GetStore()))
 	fact("traffic", "%s, %s in flight", plural(int(n.GetConnections()), "connection"), plural(int(n.GetRequestsInFlight()), "request"))
 	fact("events", "%d so far", n.GetLastEventSequence())
+	for _, d := range n.GetDrained() {
+		fact("drained", "%s/%s, %s (since %s)", d.GetCluster(), d.GetEndpoint(), drainedBy(d.GetDrain()), c.since(d.GetDrain().GetSince()))
+	}
 	for _, d := range n.GetDegradations() {
 		fact("degraded", "%s: %s (since %s)", resourceName(d.GetResource()), d.GetReason(), c.since(d.GetSince()))
 	}
@@ -149,27 +153,79 @@ func listenerStatusTable(listeners []*controlv1.ListenerStatus) *table {
 // endpointTable shows the endpoints of clusters. A cluster without one has a
 // row all the same.
 func (c *CLI) endpointTable(clusters []*controlv1.ClusterStatus) *table {
-	rows := newTable("CLUSTER", "ENDPOINT", "STATE", "WEIGHT", "IN FLIGHT", "REQUESTS", "FAILURES",
-		"+CONNECTIONS", "+PRIORITY", "+ZONE", "SINCE", "WHY")
+	rows := newTable("CLUSTER", "ENDPOINT", "STATE", "WEIGHT", "IN FLIGHT", "REQUESTS", "FAILURES", "SUCCESS", "LATENCY",
+		"+PENDING", "+CONNECTIONS", "+IDLE", "+CIRCUIT", "+EJECTIONS", "+PRIORITY", "+ZONE", "SINCE", "WHY", "+EVIDENCE")
 	for _, cl := range clusters {
 		if len(cl.GetEndpoints()) == 0 {
-			rows.add(cl.GetName(), "", "no endpoints", "", "", "", "", "", "", "", "", "")
+			rows.addSome(cl.GetName(), "", "no endpoints")
 		}
 		for _, e := range cl.GetEndpoints() {
-			rows.add(cl.GetName(), e.GetAddress(), c.endpointState(e), number(e.GetWeight()),
-				number(e.GetRequestsInFlight()), number(e.GetRequests()), number(e.GetFailures()),
-				number(e.GetConnections()), number(e.GetPriority()), e.GetZone(), c.since(e.GetSince()), e.GetLastCause())
+			rows.add(cl.GetName(), e.GetAddress(), c.endpointState(e), weightText(e),
+				number(e.GetRequestsInFlight()), number(e.GetRequests()), number(e.GetFailures()), successText(e), latencyText(e),
+				number(e.GetPendingRequests()), number(e.GetConnections()), number(e.GetIdleConnections()), circuitOf(e),
+				number(e.GetEjections()), number(e.GetPriority()), e.GetZone(), c.since(e.GetSince()), whyText(e), e.GetLastEvidence())
 		}
 		if left := int(cl.GetEndpointCount()) - len(cl.GetEndpoints()); left > 0 {
-			rows.add(cl.GetName(), fmt.Sprintf("... and %d more", left), "", "", "", "", "", "", "", "", "", "")
+			rows.addSome(cl.GetName(), fmt.Sprintf("... and %d more", left))
 		}
 	}
 	return rows
 }
 
+// weightText is the weight, and how much of it counts while the endpoint starts
+// slowly.
+func weightText(e *controlv1.EndpointStatus) string {
+	if p := e.GetWeightPercent(); p > 0 && p < 100 {
+		return fmt.Sprintf("%d at %d%%", e.GetWeight(), p)
+	}
+	return number(e.GetWeight())
+}
+
+// successText is what part of the recent requests did not fail.
+func successText(e *controlv1.EndpointStatus) string {
+	if e.SuccessRatio == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.1f%%", 100*e.GetSuccessRatio())
+}
+
+// latencyText is the recent mean, with three digits or so.
+func latencyText(e *controlv1.EndpointStatus) string {
+	d := e.GetLatency().AsDuration()
+	switch {
+	case d <= 0:
+		return ""
+	case d >= 10*time.Second:
+		d = d.Round(100 * time.Millisecond)
+	case d >= 10*time.Millisecond:
+		d = d.Round(time.Millisecond)
+	default:
+		d = d.Round(10 * time.Microsecond)
+	}
+	return d.String()
+}
+
+func circuitOf(e *controlv1.EndpointStatus) string {
+	if e.GetCircuit() == controlv1.CircuitState_CIRCUIT_STATE_UNSPECIFIED {
+		return ""
+	}
+	return word(e.GetCircuit())
+}
+
+// whyText is who has drained it, or else why it changed last.
+func whyText(e *controlv1.EndpointStatus) string {
+	if e.GetDrain() != nil {
+		return drainedBy(e.GetDrain())
+	}
+	return e.GetLastCause()
+}
+
 // endpointState is what keeps an endpoint from traffic, or its health.
 func (c *CLI) endpointState(e *controlv1.EndpointStatus) string {
 	state := word(e.GetHealth())
+	if e.GetDrain() != nil {
+		state += ",drained"
+	}
 	if until := e.GetEjectedUntil(); until != nil {
 		state += ",ejected " + age(until.AsTime().Sub(c.now()))
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	controlv1 "github.com/headgate/headgate/gen/headgate/control/v1"
@@ -25,13 +26,33 @@ func (s *Server) endpointChanged(e upstream.Event) {
 	if live := s.engine.Live().Snapshot; live != nil {
 		version = live.Version
 	}
-	if e.Kind != upstream.CircuitChanged {
-		s.recorder.Health(telemetry.HealthRecord{
-			Cluster: e.Cluster, Endpoint: e.Endpoint, From: e.From.String(), To: e.To.String(),
-			Cause: e.Cause, Evidence: e.Evidence, SnapshotVersion: version, At: e.At,
-		})
+	record := telemetry.HealthRecord{
+		Cluster: e.Cluster, Endpoint: e.Endpoint, From: e.From.String(), To: e.To.String(),
+		Cause: e.Cause, Evidence: e.Evidence, SnapshotVersion: version, At: e.At,
+	}
+	switch e.Kind {
+	case upstream.CircuitChanged:
+		record.From, record.To = e.CircuitFrom.String(), e.CircuitTo.String()
+		s.recorder.Circuit(record)
+	case upstream.EndpointDrained, upstream.EndpointUndrained:
+		record.Cause = byHand(&e)
+		s.recorder.Health(record)
+	default:
+		s.recorder.Health(record)
 	}
 	s.events.Publish(endpointEvent(&e))
+}
+
+// byHand is the cause of what somebody has done.
+func byHand(e *upstream.Event) string {
+	cause := "by hand"
+	if e.Writer != "" {
+		cause += " of " + e.Writer
+	}
+	if e.Cause != "" {
+		cause += ": " + e.Cause
+	}
+	return cause
 }
 
 func endpointEvent(e *upstream.Event) *controlv1.Event {
@@ -46,6 +67,10 @@ func endpointEvent(e *upstream.Event) *controlv1.Event {
 		event.Detail = &controlv1.Event_Circuit{Circuit: &controlv1.CircuitEvent{
 			Cluster: e.Cluster, Endpoint: e.Endpoint, From: circuitState(e.CircuitFrom), To: circuitState(e.CircuitTo),
 			Cause: e.Cause, Evidence: e.Evidence, NextTry: timestamp(e.NextTry),
+		}}
+	case upstream.EndpointDrained, upstream.EndpointUndrained:
+		event.Detail = &controlv1.Event_Drain{Drain: &controlv1.DrainEvent{
+			Cluster: e.Cluster, Endpoint: e.Endpoint, Drained: e.Kind == upstream.EndpointDrained, Cause: e.Cause, Writer: e.Writer,
 		}}
 	default:
 		event.Detail = &controlv1.Event_Ejection{Ejection: &controlv1.EjectionEvent{
@@ -88,6 +113,7 @@ func (s *Server) Status() *controlv1.StatusResponse {
 	node := &controlv1.NodeStatus{
 		Node: s.options.Node, SoftwareVersion: s.options.Version, Labels: s.options.Labels,
 		StartedTime: timestamppb.New(s.started), Draining: s.draining.Load(),
+		Drained: drainer{s.registry}.list(),
 	}
 	response := &controlv1.StatusResponse{Node: node, Listeners: s.sockets.status()}
 	for _, l := range response.Listeners {
@@ -133,10 +159,12 @@ func clusterStatus(c *upstream.ClusterStatus) *controlv1.ClusterStatus {
 	status := &controlv1.ClusterStatus{
 		Name: c.Name, EndpointCount: uint32(len(c.Endpoints)),
 		Panic: c.Panicked, PendingRequests: uint64(c.Waiting),
+		RequestsInFlight: uint64(max(c.InFlight, 0)), RetriesInFlight: uint64(max(c.Retries, 0)),
+		Connections: uint64(c.Connections),
 	}
 	for i := range c.Endpoints {
 		e := &c.Endpoints[i]
-		if e.Weight > 0 && (e.State == upstream.StateHealthy || e.State == upstream.StateUnknown) {
+		if e.Weight > 0 && e.Drain == nil && (e.State == upstream.StateHealthy || e.State == upstream.StateUnknown) {
 			status.AvailableCount++
 		}
 		status.Endpoints = append(status.Endpoints, endpointStatus(e))
@@ -148,7 +176,7 @@ func clusterStatus(c *upstream.ClusterStatus) *controlv1.ClusterStatus {
 
 // trouble orders endpoints so that those which need a look come first.
 func trouble(e *controlv1.EndpointStatus) int {
-	if e.Health == controlv1.HealthState_HEALTH_STATE_UNHEALTHY || e.EjectedUntil != nil {
+	if e.Health == controlv1.HealthState_HEALTH_STATE_UNHEALTHY || e.EjectedUntil != nil || e.Drain != nil {
 		return 1
 	}
 	return 0
@@ -159,7 +187,15 @@ func endpointStatus(e *upstream.EndpointStatus) *controlv1.EndpointStatus {
 		Address: e.Address, Zone: e.Zone, Weight: uint32(e.Weight), Priority: uint32(e.Priority), Health: healthState(e.Health),
 		Since: timestamp(e.Since), LastCause: e.Cause, NextProbe: timestamp(e.NextProbe), EjectedUntil: timestamp(e.EjectedUntil),
 		RequestsInFlight: uint64(max(e.InFlight, 0)), Requests: e.Requests, Failures: e.Failures,
-		Connections: uint64(e.ConnectionsIdle + e.ConnectionsActive),
+		Connections: uint64(e.ConnectionsIdle + e.ConnectionsActive), IdleConnections: uint64(e.ConnectionsIdle),
+		PendingRequests: uint64(e.Waiting), Ejections: uint32(e.Ejections), WeightPercent: uint32(e.Share),
+		Drain: drainOf(e.Drain), LastEvidence: e.Evidence, NextTry: timestamp(e.NextTry),
+	}
+	if e.HasRecent {
+		status.SuccessRatio = &e.SuccessRatio
+	}
+	if e.Latency > 0 {
+		status.Latency = durationpb.New(e.Latency)
 	}
 	if e.HasCircuit {
 		status.Circuit = circuitState(e.Circuit)
@@ -182,8 +218,16 @@ func (s *Server) gauges(emit func(name string, value float64, labels ...telemetr
 			emit("headgate.upstream.connections", float64(e.ConnectionsIdle+e.ConnectionsActive), labels...)
 			emit("headgate.upstream.active_requests", float64(e.InFlight), labels...)
 			emit("headgate.upstream.healthy", healthy(e.State), labels...)
+			emit("headgate.upstream.drained", oneIf(e.Drain != nil), labels...)
 		}
 	}
+}
+
+func oneIf(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func healthy(s upstream.State) float64 {

@@ -85,6 +85,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.events = control.NewEventLog(o.Node, 0)
 	s.registry = upstream.NewRegistry(upstream.Options{Shards: shards(), Events: s.endpointChanged, Logger: o.Logger})
+	drainer{s.registry}.restore(s.store.Drained())
 	s.applier = control.NewApplier(control.ApplierOptions{
 		Node: s, Store: s.store, Events: s.events, Tracer: s.recorder.Tracer(), Logger: o.Logger,
 	})
@@ -123,7 +124,7 @@ func (s *Server) listen() (err error) {
 			return err
 		}
 		s.control = control.NewServer(control.Options{
-			Applier: s.applier, Node: s, Tap: s.tap, Logger: s.logger, Auth: s.options.Auth,
+			Applier: s.applier, Node: s, Tap: s.tap, Drainer: drainer{s.registry}, Logger: s.logger, Auth: s.options.Auth,
 			Handler: otelgrpc.NewServerHandler(
 				otelgrpc.WithTracerProvider(s.recorder.TracerProvider()),
 				otelgrpc.WithMeterProvider(s.recorder.MeterProvider()),

@@ -18,7 +18,7 @@ import (
 // errorDomain is the domain of every google.rpc.ErrorInfo of this API.
 const errorDomain = "headgate"
 
-// Reason says in one word why an apply was not done. It is the reason of the
+// Reason says in one word why something was not done. It is the reason of the
 // google.rpc.ErrorInfo in the status.
 type Reason string
 
@@ -34,11 +34,14 @@ const (
 	ReasonStopping     Reason = "STOPPING"             // Unavailable: the process ends
 	ReasonNoGeneration Reason = "NO_SUCH_GENERATION"   // NotFound
 	ReasonCorrupt      Reason = "CORRUPT_GENERATION"   // DataLoss: its checksum does not match
+	ReasonNoEndpoint   Reason = "NO_SUCH_ENDPOINT"     // NotFound
+	ReasonLastEndpoint Reason = "LAST_ENDPOINT"        // FailedPrecondition: needs allow_last
+	ReasonManyDrained  Reason = "TOO_MANY_DRAINED"     // ResourceExhausted
 )
 
 func (r Reason) code() codes.Code {
 	switch r {
-	case ReasonStaleTerm, ReasonShrink, ReasonNode:
+	case ReasonStaleTerm, ReasonShrink, ReasonNode, ReasonLastEndpoint:
 		return codes.FailedPrecondition
 	case ReasonBaseDigest, ReasonSuperseded:
 		return codes.Aborted
@@ -46,15 +49,17 @@ func (r Reason) code() codes.Code {
 		return codes.InvalidArgument
 	case ReasonStore, ReasonStopping:
 		return codes.Unavailable
-	case ReasonNoGeneration:
+	case ReasonNoGeneration, ReasonNoEndpoint:
 		return codes.NotFound
+	case ReasonManyDrained:
+		return codes.ResourceExhausted
 	case ReasonCorrupt:
 		return codes.DataLoss
 	}
 	return codes.Internal
 }
 
-// Refusal is why an apply was not done. What ran before runs on. It is a gRPC
+// Refusal is why an apply, or something else, was not done. What ran before runs on. It is a gRPC
 // status with an ErrorInfo and, if there are violations, a BadRequest.
 type Refusal struct {
 	Reason     Reason
@@ -168,7 +173,7 @@ func digestMismatch(want, got string) *Refusal {
 }
 
 func storeFailed(err error) *Refusal {
-	return &Refusal{Reason: ReasonStore, Text: "the snapshot could not be stored: " + err.Error(), Err: err}
+	return &Refusal{Reason: ReasonStore, Text: "the state directory could not be written: " + err.Error(), Err: err}
 }
 
 // nodeRefused takes the field path from a FieldError.

@@ -42,6 +42,7 @@ type Options struct {
 	Node    Node
 	Tap     TapFunc       // nil: Tap is UNIMPLEMENTED
 	Stats   StatsFunc     // nil: Stats is UNIMPLEMENTED
+	Drainer Drainer       // nil: there is no DrainService
 	Handler stats.Handler // of every call, for traces and metrics; nil: none
 	Logger  *slog.Logger  // default: discards
 	Auth    Auth
@@ -69,6 +70,9 @@ func NewServer(o Options) *Server {
 	controlv1.RegisterInspectServiceServer(s.grpc, &inspectService{
 		applier: o.Applier, node: o.Node, tap: o.Tap, stats: o.Stats, stopping: s.stopping,
 	})
+	if o.Drainer != nil {
+		controlv1.RegisterDrainServiceServer(s.grpc, &drainService{drainer: o.Drainer, store: o.Applier.Store()})
+	}
 	healthv1.RegisterHealthServer(s.grpc, s.health)
 	for name := range s.grpc.GetServiceInfo() {
 		s.health.SetServingStatus(name, healthv1.HealthCheckResponse_SERVING)

@@ -17,6 +17,7 @@ const (
 	generationsDir = "generations"
 	generationExt  = ".pb"
 	termName       = "term"
+	drainedName    = "drained"
 	temporaryExt   = ".tmp"
 	keptDefault    = 10
 )
@@ -48,8 +49,8 @@ type Stored struct {
 	Err  error // why it can't be used: a StoreFault
 }
 
-// Store holds the last ten generations and the highest term seen. What Save and
-// SetTerm have returned nil for survives kill -9 and a loss of power; an
+// Store holds the last ten generations, the highest term seen and what is drained
+// by hand. What Save, SetTerm and SetDrained have returned nil for survives kill -9 and a loss of power; an
 // operation cut short leaves what was there before, or what was to be there,
 // whole.
 type Store struct {
@@ -58,12 +59,14 @@ type Store struct {
 	close func() error
 	kept  int
 
-	mu     sync.Mutex
-	term   uint64
-	last   uint64   // the highest number any file has had; numbers are not used twice
-	list   []Stored // newest first; corrupt ones stay as evidence until they have aged out
-	stale  []uint64 // numbers of files to be removed
-	faults []StoreFault
+	mu    sync.Mutex
+	term  uint64
+	last  uint64   // the highest number any file has had; numbers are not used twice
+	list  []Stored // newest first; corrupt ones stay as evidence until they have aged out
+	stale []uint64 // numbers of files to be removed
+
+	drained []Drained
+	faults  []StoreFault
 }
 
 // OpenStore opens the state directory dir, makes it if need be, and locks it
@@ -98,6 +101,9 @@ func newStore(d disk, dir string, closer func() error) (*Store, error) {
 		return nil, err
 	}
 	if err := s.readTerm(); err != nil {
+		return nil, err
+	}
+	if err := s.readDrained(); err != nil {
 		return nil, err
 	}
 	return s, nil

@@ -99,7 +99,7 @@ func (c *collection) all() []metricdata.Metrics {
 	metrics := []metricdata.Metrics{
 		c.serverDuration(), c.activeRequests(), c.bytes("headgate.request.bytes", "Body bytes read from clients.", requestBytes),
 		c.bytes("headgate.response.bytes", "Body bytes written to clients.", responseBytes),
-		c.clientDuration(), c.retries(), c.upstreamRequests(), c.upstreamFailures(), c.transitions(),
+		c.clientDuration(), c.retries(), c.upstreamRequests(), c.upstreamFailures(), c.transitions(), c.circuits(),
 		c.snapshots(), c.snapshotInfo(), c.snapshotGeneration(), c.own(),
 	}
 	return append(metrics, c.observed()...)
@@ -264,6 +264,16 @@ func (c *collection) transitions() metricdata.Metrics {
 		}
 	}
 	return p.counter("headgate.endpoint.transitions", "{transition}", "Changes of an endpoint's health, by the new state.")
+}
+
+func (c *collection) circuits() metricdata.Metrics {
+	p := points{c: c}
+	for s, e := range c.eachEndpoint {
+		for i := range e.circuits {
+			p.add(e.created, e.circuits[i].Load(), keyCluster.String(s.name), keyEndpoint.String(e.address), keyTo.String(circuitStates[i]))
+		}
+	}
+	return p.counter("headgate.endpoint.circuit.transitions", "{transition}", "Changes of an endpoint's circuit, by the new state.")
 }
 
 func (c *collection) eachEndpoint(yield func(*clusterSeries, *endpointSeries) bool) {

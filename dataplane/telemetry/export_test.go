@@ -285,11 +285,13 @@ func TestHealthIsCounted(t *testing.T) {
 	} {
 		r.Health(e)
 	}
+	r.Circuit(HealthRecord{Cluster: "backend", Endpoint: "10.0.0.1:80", From: "closed", To: "half-open"})
 	wantLines(t, scrape(t, r),
 		`headgate_endpoint_transitions_total{headgate_cluster="backend",headgate_endpoint="10.0.0.1:80",headgate_to="unhealthy"} 1`,
 		`headgate_endpoint_transitions_total{headgate_cluster="backend",headgate_endpoint="10.0.0.1:80",headgate_to="healthy"} 2`,
 		`headgate_endpoint_transitions_total{headgate_cluster="backend",headgate_endpoint="10.0.0.1:80",headgate_to="_OTHER"} 1`,
-		`headgate_endpoint_transitions_total{headgate_cluster="backend",headgate_endpoint="_OTHER",headgate_to="healthy"} 1`)
+		`headgate_endpoint_transitions_total{headgate_cluster="backend",headgate_endpoint="_OTHER",headgate_to="healthy"} 1`,
+		`headgate_endpoint_circuit_transitions_total{headgate_cluster="backend",headgate_endpoint="10.0.0.1:80",headgate_to="half-open"} 1`)
 }
 
 func TestSnapshotMetrics(t *testing.T) {

@@ -11,11 +11,11 @@ import (
 	"go.opentelemetry.io/otel/log"
 )
 
-// HealthRecord is a change of an endpoint's health.
+// HealthRecord is a change of an endpoint's health, or of its circuit.
 type HealthRecord struct {
 	Cluster         string
 	Endpoint        string // address
-	From            string // one of healthStates, as To
+	From            string // one of healthStates or circuitStates, as To
 	To              string
 	Cause           string // "2 active probes failed: connection refused"
 	Evidence        string // "GET /healthz: status 500 in 3ms"
@@ -26,36 +26,55 @@ type HealthRecord struct {
 // healthStates are the states counted under their own name; index 0 is any other.
 var healthStates = [...]string{otherName, "unknown", "healthy", "unhealthy", "ejected", "drained"}
 
+// circuitStates are those of circuits, counted likewise.
+var circuitStates = [...]string{otherName, "closed", "open", "half-open"}
+
 // Health records a transition: as an OpenTelemetry log record, in the program's
 // log, and in a counter.
 func (r *Recorder) Health(e HealthRecord) {
+	r.transition("health", &e, e.To == "healthy")
+	if endpoint := r.endpointOf(&e); endpoint != nil {
+		endpoint.transitions[max(slices.Index(healthStates[:], e.To), 0)].Add(1)
+	}
+}
+
+// Circuit is Health for a change of an endpoint's circuit.
+func (r *Recorder) Circuit(e HealthRecord) {
+	r.transition("circuit", &e, e.To == "closed")
+	if endpoint := r.endpointOf(&e); endpoint != nil {
+		endpoint.circuits[max(slices.Index(circuitStates[:], e.To), 0)].Add(1)
+	}
+}
+
+// transition records that something of an endpoint has changed, for the better
+// if well is set.
+func (r *Recorder) transition(what string, e *HealthRecord, well bool) {
 	e.At = orNow(e.At)
-	r.countHealth(&e)
 	level, severity := slog.LevelInfo, log.SeverityInfo
-	if e.To != "healthy" {
+	if !well {
 		level, severity = slog.LevelWarn, log.SeverityWarn
 	}
-	r.emit("headgate.endpoint.health", e.At, severity,
-		"endpoint "+e.Endpoint+" of cluster "+e.Cluster+": "+e.From+" to "+e.To+": "+e.Cause,
+	r.emit("headgate.endpoint."+what, e.At, severity,
+		what+" of endpoint "+e.Endpoint+" of cluster "+e.Cluster+": "+e.From+" to "+e.To+": "+e.Cause,
 		keyCluster.String(e.Cluster), keyEndpoint.String(e.Endpoint),
 		keyFrom.String(e.From), keyTo.String(e.To), keyCause.String(e.Cause), keyEvidence.String(e.Evidence),
 		keySnapshotVersion.String(e.SnapshotVersion))
-	r.logger.Log(context.Background(), level, "endpoint health", "cluster", e.Cluster, "endpoint", e.Endpoint,
+	r.logger.Log(context.Background(), level, "endpoint "+what, "cluster", e.Cluster, "endpoint", e.Endpoint,
 		"from", e.From, "to", e.To, "cause", e.Cause, "evidence", e.Evidence, "snapshot", e.SnapshotVersion)
 }
 
-func (r *Recorder) countHealth(e *HealthRecord) {
+// endpointOf is where the changes of an endpoint are counted; nil: nowhere.
+func (r *Recorder) endpointOf(e *HealthRecord) *endpointSeries {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	cluster := r.clusters[e.Cluster]
 	if cluster == nil {
-		return
+		return nil
 	}
-	endpoint := cluster.endpoints[e.Endpoint]
-	if endpoint == nil {
-		endpoint = cluster.table.other
+	if endpoint := cluster.endpoints[e.Endpoint]; endpoint != nil {
+		return endpoint
 	}
-	endpoint.transitions[max(slices.Index(healthStates[:], e.To), 0)].Add(1)
+	return cluster.table.other
 }
 
 // SnapshotRecord is a step in the life of a snapshot.

@@ -79,6 +79,7 @@ type endpointSeries struct {
 	address     string
 	requests    sharded[endpointCell]
 	transitions [len(healthStates)]atomic.Uint64
+	circuits    [len(circuitStates)]atomic.Uint64
 }
 
 type endpointCell struct {

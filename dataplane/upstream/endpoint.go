@@ -84,6 +84,7 @@ type Endpoint struct {
 	views    int    // that contain it
 	adopted  bool   // a committed view has contained it
 	drain    *Drain // by hand; nil: it is not
+	recent   recent
 }
 
 func newEndpoint(g *group, address string, secure *certificate.Client) *Endpoint {

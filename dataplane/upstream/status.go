@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"slices"
 	"time"
 
 	"github.com/headgate/headgate/dataplane/snapshot"
@@ -43,13 +44,17 @@ type EndpointStatus struct {
 	Circuit    CircuitState
 	NextTry    time.Time // of an open circuit; zero otherwise
 
-	InFlight    int64 // attempts
-	Requests    uint64
-	Failures    uint64
-	MeanLatency time.Duration // of successes, since the endpoint is known
+	InFlight int64 // attempts
+	Requests uint64
+	Failures uint64
+
+	HasRecent    bool          // there were attempts of late
+	SuccessRatio float64       // of these
+	Latency      time.Duration // mean of the recent successes, to the head of the answer; 0: there were none
 
 	ConnectionsIdle   int
 	ConnectionsActive int // in use or being opened
+	Waiting           int // requests that wait for a connection to it
 }
 
 // Status is all committed clusters, in their order.
@@ -82,9 +87,23 @@ func (c *Cluster) Status() ClusterStatus {
 	return s
 }
 
+// Endpoint is an endpoint of a committed cluster at this moment; false: there is
+// none such.
+func (r *Registry) Endpoint(cluster, address string) (EndpointStatus, bool) {
+	c := r.current().byName[cluster]
+	if c == nil {
+		return EndpointStatus{}, false
+	}
+	endpoints := c.Status().Endpoints
+	i := slices.IndexFunc(endpoints, func(e EndpointStatus) bool { return e.Address == address })
+	if i < 0 {
+		return EndpointStatus{}, false
+	}
+	return endpoints[i], true
+}
+
 // status is the endpoint's. The caller holds group.mu.
 func (e *Endpoint) status(config *snapshot.Endpoint) EndpointStatus {
-	ended, failures := e.ended.Load(), e.failures.Load()
 	s := EndpointStatus{
 		Address: e.address, Zone: config.Zone, Weight: config.Weight, Priority: config.Priority,
 		State: e.state(), Health: e.active.State(),
@@ -92,7 +111,8 @@ func (e *Endpoint) status(config *snapshot.Endpoint) EndpointStatus {
 		Ejections: e.ejection.Times(),
 		NextProbe: timeOf(e.next),
 		Drain:     e.drain,
-		InFlight:  e.InFlight(), Requests: e.begun.Load(), Failures: failures,
+		InFlight:  e.InFlight(), Requests: e.begun.Load(), Failures: e.failures.Load(),
+		Latency: e.recent.latency(),
 	}
 	if s.Circuit = e.circuit.State(); s.Circuit == breaker.Open {
 		s.NextTry = socket.At(e.circuit.Until())
@@ -100,11 +120,9 @@ func (e *Endpoint) status(config *snapshot.Endpoint) EndpointStatus {
 	if s.State == health.Ejected {
 		s.EjectedUntil = socket.At(e.ejection.Until())
 	}
-	if successes := int64(ended - failures - e.ignored.Load()); successes > 0 {
-		s.MeanLatency = time.Duration(e.latency.Load() / successes)
-	}
+	s.SuccessRatio, s.HasRecent = e.recent.success()
 	idle, open := e.pool.Counts()
-	s.ConnectionsIdle, s.ConnectionsActive = idle, open-idle
+	s.ConnectionsIdle, s.ConnectionsActive, s.Waiting = idle, open-idle, e.pool.Waiting()
 	return s
 }
 

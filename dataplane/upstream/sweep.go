@@ -11,7 +11,7 @@ import (
 const sweepEvery = time.Second
 
 // sweep closes idle connections that are too old or that the peer has closed,
-// until the registry stops.
+// and looks how endpoints fare, until the registry stops.
 func (r *Registry) sweep() {
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
@@ -27,9 +27,19 @@ func (r *Registry) sweep() {
 
 func (r *Registry) sweepOnce(now int64) {
 	for _, c := range r.current().clusters {
+		c.look(now)
 		for _, e := range c.endpoints {
 			e.pool.Sweep(now)
 		}
+	}
+}
+
+// look brings up to date how the endpoints fare.
+func (c *Cluster) look(now int64) {
+	c.group.mu.Lock()
+	defer c.group.mu.Unlock()
+	for _, e := range c.endpoints {
+		e.recent.look(now, e.counts())
 	}
 }
 

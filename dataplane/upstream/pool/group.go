@@ -86,6 +86,13 @@ func (g *Group) Counts() (open, waiting int) {
 	return int(g.open.Load()), int(g.waiting.Load())
 }
 
+// Waiting is how many wait for a connection of this pool.
+func (p *Pool) Waiting() int {
+	p.group.mu.Lock()
+	defer p.group.mu.Unlock()
+	return p.waiting
+}
+
 // enqueue makes p's caller wait. It may have had its turn when it returns. The
 // error is ErrFull.
 func (g *Group) enqueue(p *Pool) (*waiter, error) {
@@ -93,6 +100,7 @@ func (g *Group) enqueue(p *Pool) (*waiter, error) {
 	g.mu.Lock()
 	w.element = g.queue.PushBack(w)
 	g.waiting.Add(1)
+	p.waiting++
 	evicted := g.serveLocked()
 	full := w.element != nil && g.queue.Len() > g.limits.Load().Waiting
 	if full {
@@ -121,6 +129,7 @@ func (g *Group) unlink(w *waiter) {
 	g.queue.Remove(w.element)
 	w.element = nil
 	g.waiting.Add(-1)
+	w.pool.waiting--
 }
 
 // give hands a connection that was just released to the first who waits for

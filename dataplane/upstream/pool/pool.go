@@ -16,6 +16,8 @@ type Pool struct {
 	shards atomic.Pointer[[]shard]
 	open   atomic.Int64 // connections and permits to open one
 	closed atomic.Bool
+
+	waiting int // in the queue of the group; guarded by Group.mu
 }
 
 // shard is the idle connections that one core released.
