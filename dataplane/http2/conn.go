@@ -227,10 +227,15 @@ func (c *conn) goAway(code ErrCode, reason string) {
 	c.kick()
 }
 
-// failStreams ends every stream that is left.
+// failStreams ends every stream that is left. They were cut off, in however
+// orderly a way the connection ended: io.EOF, which is the end of a whole body,
+// is not to be found in their errors.
 func (c *conn) failStreams(err error) {
-	if err == nil {
+	switch {
+	case err == nil:
 		err = ErrClosed
+	case errors.Is(err, io.EOF):
+		err = &ConnError{Code: ConnectError, Reason: "connection lost", Err: io.ErrUnexpectedEOF}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -138,7 +138,7 @@ func TestNotProcessed(t *testing.T) {
 }
 
 // A connection that is lost fails its streams, and says that of them nothing is
-// known.
+// known; and not that their bodies are whole.
 func TestLostConnection(t *testing.T) {
 	p, client := serverPeer(t, Options{})
 	s := open(t, client, true)
@@ -147,6 +147,9 @@ func TestLostConnection(t *testing.T) {
 	var lost *ConnError
 	if _, err := s.ReadHead(0); !errors.As(err, &lost) || errors.Is(err, ErrNotProcessed) {
 		t.Errorf("%v", err)
+	}
+	if err := s.Fill(0, 0); !errors.As(err, &lost) || errors.Is(err, io.EOF) {
+		t.Errorf("its body: %v", err)
 	}
 	s.Finish()
 	<-client.Done()

@@ -118,7 +118,7 @@ func (x *exchange) broken(err error) *failure {
 		// TLS 1.3 clients are told after the handshake that their certificate
 		// is not accepted.
 		reason, detail = tlsFailure(fault, err)
-	} else if errors.Is(err, io.EOF) {
+	} else if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		detail = "the upstream closed the connection before it answered"
 	}
 	return &failure{status: 502, reason: reason, detail: detail, on: snapshot.RetryResetBeforeResponse | snapshot.RetryGatewayError, sent: a.sent}

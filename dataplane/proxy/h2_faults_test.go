@@ -1,7 +1,12 @@
 package proxy_test
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -116,6 +121,51 @@ func TestStreamCut(t *testing.T) {
 			}
 			f.serves(b)
 		})
+	}
+}
+
+// TestStreamUploadCut is a client whose connection ends in the middle of a body:
+// the backend does not get an end of it.
+func TestStreamUploadCut(t *testing.T) {
+	b := newBackend(t)
+	f := start(t, single(b.address())).frames()
+	id := f.open(false, "POST", "/")
+	f.must(f.WriteData(id, false, []byte("some")))
+	up := b.accept()
+	up.head()
+	up.sees("4\r\nsome\r\n")
+	_ = f.conn.Close()
+	if rest, err := up.rest(); rest != "" {
+		t.Errorf("the backend sees %q, %v", rest, err)
+	}
+}
+
+// TestUpstreamCut is an upstream of HTTP/2 that ends its connection in an orderly
+// way, in the middle of an answer.
+func TestUpstreamCut(t *testing.T) {
+	type key struct{}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "some")
+		_ = http.NewResponseController(w).Flush()
+		_ = r.Context().Value(key{}).(*net.TCPConn).CloseWrite()
+		<-r.Context().Done()
+	}))
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, key{}, c) }
+	s.Start()
+	t.Cleanup(s.Close)
+	g := start(t, singleOver("HTTP/2", s.Listener.Addr().String()))
+	for _, client := range []string{"HTTP/1", "HTTP/2"} {
+		v := visitOver(t, client, g)
+		r, err := v.Get(v.base + "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, err := io.ReadAll(r.Body); err == nil || string(body) != "some" {
+			t.Errorf("%s: %q, %v", client, body, err)
+		}
+		_ = r.Body.Close()
 	}
 }
 
