@@ -90,6 +90,7 @@ func flood(t *testing.T, o Options, n int, frame func(i int) []byte) string {
 	t.Helper()
 	c := clientPeer(t, listen(t, o, func(s *Stream) {
 		if strings.HasPrefix(string(s.Request().Path), "/slow") {
+			s.MayWait()
 			lost := make(chan struct{})
 			s.OnReset(func() { close(lost) })
 			<-lost

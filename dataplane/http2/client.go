@@ -148,5 +148,6 @@ func (s *Stream) ReadHead(deadline int64) (*message.Response, error) {
 	return &s.response, nil
 }
 
-// Finish gives the stream back. One that has not ended is cancelled.
+// Finish gives the stream of a client back, or one that was detached. One that has
+// not ended is cancelled.
 func (s *Stream) Finish() { s.finish() }

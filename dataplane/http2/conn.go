@@ -50,8 +50,16 @@ type conn struct {
 	lastID  uint32
 	nextID  uint32 // of a client
 	closed  closedStreams
-	lent    int // streams that somebody has
-	spare   []*Stream
+	lent    int       // streams that somebody has
+	ready   []*Stream // requests that nobody has taken yet; from readyAt on
+	readyAt int
+
+	// Answers that are awaited.
+	answered    []*Stream // whose awaiters are to be told
+	lookAt      int64     // when a deadline of one may have passed
+	asleepUntil int64     // when the reading goroutine wakes at the latest; 0: it does not sleep
+	watched     bool      // somebody wants to await an answer
+	spare       []*Stream
 
 	// Flow control.
 	sendWindow int64 // bytes that we may send
@@ -78,7 +86,8 @@ type conn struct {
 	ended        bool
 	endErr       error
 	workers      []*worker // that have nothing to do
-	running      int       // handlers
+	dispatching  bool      // a worker takes what is ready
+	running      int       // requests that are handled, or are to be
 	staff        int       // workers, whether they have something to do or not
 	staffGone    *sync.Cond
 }
@@ -98,6 +107,7 @@ func (c *conn) init(sock *socket.Conn, o Options, client bool) {
 	c.recvWindow = int64(c.o.ConnWindow)
 	c.peerFrame, c.peerStreams = maxFrameBytes, assumedStreams
 	c.lastRead, c.idleSince = c.now, c.now
+	c.lookAt = never
 	c.staffGone = sync.NewCond(&c.mu)
 	c.greet()
 }
@@ -170,6 +180,7 @@ func (c *conn) takeDown(err error) error {
 	polite := c.sayGoodbye(err)
 	c.mu.Unlock()
 	c.failStreams(err)
+	c.tellAwaiters()
 	c.dismiss()
 	wait := c.o.Linger
 	if err == nil {

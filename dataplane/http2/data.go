@@ -151,14 +151,14 @@ func (c *conn) deliver(p []byte, end bool) error {
 		}
 		c.endRecv(s)
 	}
-	s.reader.wake()
+	s.notify()
 	return nil
 }
 
 // endRecv notes that the peer has ended its side of a stream. mu is held.
 func (c *conn) endRecv(s *Stream) {
 	s.recvEnd = true
-	s.reader.wake()
+	s.notify()
 	if s.sentEnd {
 		c.forget(s, false)
 	}

@@ -168,6 +168,7 @@ func TestSlowReaderHoldsOneStream(t *testing.T) {
 	release := make(chan struct{})
 	c := clientPeer(t, listen(t, Options{}, func(s *Stream) {
 		if string(s.Request().Path) == "/slow" {
+			s.MayWait()
 			blocked <- s
 			<-release
 			_ = s.WriteResponseHead(204, nil, true, 0)

@@ -19,6 +19,7 @@ import (
 // relay carries a stream of our server over one of our client, both directions
 // at once.
 func relay(s *Stream, client *Client) {
+	s.MayWait()
 	up, err := client.NewStream()
 	if err != nil {
 		s.Reset(RefusedStream)

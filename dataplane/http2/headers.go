@@ -151,7 +151,7 @@ func (c *conn) openStream() error {
 	c.streams[s.id] = s
 	c.o.Counters.Streams.Add(1)
 	c.running++
-	c.start(s)
+	c.ready = append(c.ready, s)
 	return nil
 }
 
@@ -189,7 +189,7 @@ func (c *conn) responseHead(s *Stream) error {
 	}
 	s.heads = append(s.heads, b.head)
 	b.head = nil
-	s.reader.wake()
+	s.notify()
 	return nil
 }
 

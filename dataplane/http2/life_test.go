@@ -37,6 +37,7 @@ func open(t *testing.T, client *Client, end bool) *Stream {
 func TestResetBothWays(t *testing.T) {
 	began, lost := make(chan struct{}), make(chan error, 1)
 	client := dial(t, listen(t, Options{}, func(s *Stream) {
+		s.MayWait()
 		gone := make(chan struct{})
 		s.OnReset(func() { close(gone) })
 		began <- struct{}{}

@@ -143,6 +143,7 @@ func TestBodies(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := clientPeer(t, listen(t, Options{}, func(s *Stream) {
 				if string(s.Request().Path) == "/hold" {
+					s.MayWait()
 					lost := make(chan struct{})
 					s.OnReset(func() { close(lost) })
 					<-lost

@@ -10,13 +10,16 @@ import (
 // read handles frames until the connection ends.
 func (c *conn) read() error {
 	for {
-		if err := c.handleBuffered(); err != nil {
+		err := c.handleBuffered()
+		c.tellAwaiters()
+		c.mu.Lock()
+		c.assign()
+		c.kick()
+		deadline := c.sleepUntil(c.deadline())
+		c.mu.Unlock()
+		if err != nil {
 			return err
 		}
-		c.mu.Lock()
-		c.kick()
-		deadline := c.deadline()
-		c.mu.Unlock()
 		if err := c.fill(deadline); err != nil {
 			return err
 		}
@@ -29,7 +32,7 @@ func (c *conn) fill(deadline int64) error {
 	for {
 		before := len(c.sock.Buffered())
 		err := c.sock.Fill(c.want, deadline)
-		c.now = socket.Now()
+		c.awake()
 		switch {
 		case err == nil:
 			c.lastRead = c.now
@@ -42,6 +45,7 @@ func (c *conn) fill(deadline int64) error {
 			if err := c.onTime(); err != nil {
 				return err
 			}
+			c.tellAwaiters()
 		case errors.Is(err, socket.ErrInterrupted):
 			if c.hasEnded() {
 				return err
@@ -52,7 +56,7 @@ func (c *conn) fill(deadline int64) error {
 		}
 		c.mu.Lock()
 		c.kick()
-		deadline = c.deadline()
+		deadline = c.sleepUntil(c.deadline())
 		c.mu.Unlock()
 	}
 }

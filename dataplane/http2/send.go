@@ -23,9 +23,14 @@ type RequestHead struct {
 // only while much is to be written already, until deadline. On a connection that
 // goes away the error is one that errors.Is finds ErrNotProcessed in.
 func (s *Stream) WriteRequestHead(h *RequestHead, end bool, deadline int64) error {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	return s.writeRequestHead(h, end, deadline)
+}
+
+// writeRequestHead is WriteRequestHead with mu held.
+func (s *Stream) writeRequestHead(h *RequestHead, end bool, deadline int64) error {
 	c := s.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if err := s.awaitRoom(deadline); err != nil {
 		return err
 	}
@@ -48,11 +53,17 @@ func (s *Stream) WriteResponseHead(status int, fields *message.Fields, end bool,
 	if err := s.awaitRoom(deadline); err != nil {
 		return err
 	}
+	s.writeHead(status, fields, end)
+	return nil
+}
+
+// writeHead appends the head of a response. mu is held.
+func (s *Stream) writeHead(status int, fields *message.Fields, end bool) {
+	c := s.c
 	start := c.beginBlock()
 	c.out = c.encoder.status(c.out, status)
 	c.out = c.encoder.fields(c.out, fields, false)
 	s.endBlock(start, end)
-	return nil
 }
 
 // WriteTrailers ends the stream with trailer fields, or without if there are
@@ -68,10 +79,16 @@ func (s *Stream) WriteTrailers(fields *message.Fields, deadline int64) error {
 	if err := s.awaitRoom(deadline); err != nil {
 		return err
 	}
+	s.writeTrailers(fields)
+	return nil
+}
+
+// writeTrailers appends trailers. mu is held.
+func (s *Stream) writeTrailers(fields *message.Fields) {
+	c := s.c
 	start := c.beginBlock()
 	c.out = c.encoder.fields(c.out, fields, true)
 	s.endBlock(start, true)
-	return nil
 }
 
 // awaitRoom waits until a head may be appended. mu is held, and released

@@ -11,7 +11,9 @@ type Server struct{ conn conn }
 // NewServer makes the server side of a connection that begins, after what
 // c.Buffered holds, with the preface of a client. handle is called for each
 // request, on a goroutine that serves requests one after the other; the stream is
-// finished when it returns. It must not panic.
+// finished when it returns, unless it was detached. Requests that came together
+// wait for each other until one waits for its stream or calls MayWait. handle must
+// not panic.
 func NewServer(c *socket.Conn, o Options, handle func(*Stream)) *Server {
 	s := &Server{}
 	s.conn.handle = handle
@@ -73,80 +75,3 @@ func (s *Stream) Request() *message.Request { return &s.request }
 // Fault is what is wrong with the request, or nil. Such a request must be
 // answered with its Status; Request holds what was understood.
 func (s *Stream) Fault() *Fault { return s.fault }
-
-// worker is a goroutine that runs handlers, one after the other: its stack has
-// the size that they need.
-type worker struct {
-	work chan *Stream // nil: go home
-}
-
-// start has a stream handled. mu is held.
-func (c *conn) start(s *Stream) {
-	n := len(c.workers)
-	if n == 0 {
-		w := &worker{work: make(chan *Stream, 1)}
-		w.work <- s
-		c.staff++
-		go c.work(w)
-		return
-	}
-	w := c.workers[n-1]
-	c.workers[n-1] = nil
-	c.workers = c.workers[:n-1]
-	w.work <- s
-}
-
-func (c *conn) work(w *worker) {
-	for s := range w.work {
-		if s == nil {
-			break
-		}
-		c.handle(s)
-		s.finish()
-		if !c.rejoin(w) {
-			break
-		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.staff--
-	c.staffGone.Broadcast()
-}
-
-// rejoin puts a worker back whose handler has returned. It reports whether there
-// may be more to do.
-func (c *conn) rejoin(w *worker) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.running--
-	c.rest()
-	if c.ended {
-		return false
-	}
-	c.workers = append(c.workers, w)
-	return true
-}
-
-// dismiss sends the workers home that have nothing to do.
-func (c *conn) dismiss() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.dismissLocked()
-}
-
-func (c *conn) dismissLocked() {
-	for i, w := range c.workers {
-		w.work <- nil
-		c.workers[i] = nil
-	}
-	c.workers = c.workers[:0]
-}
-
-// awaitStaff waits until every handler has returned.
-func (c *conn) awaitStaff() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for c.staff > 0 {
-		c.staffGone.Wait()
-	}
-}

@@ -67,6 +67,15 @@ type Stream struct {
 	writer waiter
 	timer  *time.Timer
 	armed  int64 // when timer fires, 0: it does not
+
+	behalf   *Stream   // of a client: the server's stream whose handler uses it, until it waits
+	worker   *worker   // of a server: the one that handles it
+	next     Continuer // what a worker goes on with
+	detached bool      // see Detach
+
+	awaiter    Awaiter // of a client: who is to be told of the answer
+	awaitUntil int64
+	answered   bool // in c.answered
 }
 
 // roomBytes holds the body of a small message without a buffer.
@@ -123,7 +132,11 @@ func (s *Stream) wait(w *waiter, deadline int64) bool {
 		}
 		s.arm(now, deadline)
 	}
+	if s.behalf != nil {
+		return s.letOthers()
+	}
 	w.waiting = true
+	s.yieldDuty()
 	s.c.mu.Unlock()
 	<-w.ready
 	s.c.mu.Lock()
@@ -221,7 +234,7 @@ func (c *conn) fail(s *Stream, err error) {
 	}
 	c.forget(s, s.oursReset)
 	s.gone.Store(true)
-	s.reader.wake()
+	s.notify()
 	s.writer.wake()
 	c.runHook(s)
 }
@@ -294,6 +307,18 @@ func (s *Stream) finish() {
 	c := s.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	detached := s.detached
+	s.finishLocked()
+	if detached {
+		c.running--
+		c.rest()
+		c.staffGone.Broadcast()
+	}
+}
+
+// finishLocked is finish with mu held.
+func (s *Stream) finishLocked() {
+	c := s.c
 	s.hook = nil
 	s.awaitHook()
 	if s.listed {
@@ -337,6 +362,8 @@ func (c *conn) recycle(s *Stream) {
 	s.err, s.oursReset = nil, false
 	s.gone.Store(false)
 	s.interrupted, s.queued, s.turn = false, false, false
+	s.behalf, s.worker, s.next, s.detached = nil, nil, nil, false
+	s.awaiter, s.answered = nil, false
 	s.owed, s.epochStart, s.epochBytes = 0, 0, 0
 	if c.ended || len(c.spare) >= maxSpare {
 		s.discard()

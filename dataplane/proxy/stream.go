@@ -50,7 +50,10 @@ func (c *Conn) serveHTTP2() {
 		HeaderTimeout:        l.HeaderTimeout,
 		IdleTimeout:          l.IdleTimeout,
 		ExtendedConnect:      true,
-	}, func(st *http2.Stream) { c.serveStream(st) })
+	}, func(st *http2.Stream) {
+		st.MayWait()
+		c.serveStream(st)
+	})
 	c.http2.Store(s)
 	if c.drain.Load() {
 		s.Shutdown()

@@ -1,0 +1,133 @@
+package http2
+
+import (
+	"github.com/headgate/headgate/dataplane/message"
+	"github.com/headgate/headgate/dataplane/socket"
+)
+
+// An answer can be awaited without a goroutine that waits: the reading goroutine
+// says when it has come, after it has handled what else came with it.
+
+// Awaiter is told of an answer.
+type Awaiter interface {
+	// Answered is called once, when there is something to read of the answer, when
+	// the stream has failed, or when the deadline has passed. whole says that all
+	// of the answer is there, so that reading it does not wait. Then the call is
+	// made by the reading goroutine, which must not be kept waiting: many streams
+	// depend on it.
+	Answered(whole bool)
+}
+
+// Await has a told of the answer, and reports true: the stream is not to be
+// touched by the caller then. It reports false if there is something to read
+// already, or if a deadline, a time of socket.Now, is too close to be seen to:
+// then a is not told of anything.
+func (s *Stream) Await(a Awaiter, deadline int64) bool {
+	c := s.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watched = true
+	if s.err != nil || s.recvEnd || len(s.heads) > 0 || s.interrupted || c.ended || deadline < c.asleepUntil {
+		return false
+	}
+	s.awaiter, s.awaitUntil = a, deadline
+	c.lookAt = min(c.lookAt, deadline)
+	return true
+}
+
+// notify tells who reads the stream, or awaits its answer, that something has
+// happened to it. mu is held.
+func (s *Stream) notify() {
+	if s.awaiter != nil {
+		s.answer()
+		return
+	}
+	s.reader.wake()
+}
+
+// answer puts the stream among those whose awaiters are told next. mu is held.
+func (s *Stream) answer() {
+	if !s.answered {
+		s.answered = true
+		s.c.answered = append(s.c.answered, s)
+	}
+}
+
+// tellAwaiters tells those whose answers have come.
+func (c *conn) tellAwaiters() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.now >= c.lookAt {
+		c.findLate()
+	}
+	for i := 0; i < len(c.answered); i++ {
+		s := c.answered[i]
+		a, whole := s.awaiter, s.recvEnd && len(s.heads) == 1 && s.err == nil
+		s.awaiter, s.answered = nil, false
+		c.mu.Unlock()
+		a.Answered(whole)
+		c.mu.Lock()
+	}
+	clear(c.answered)
+	c.answered = c.answered[:0]
+}
+
+// findLate looks for streams whose deadline has passed, and when to look next. mu
+// is held.
+func (c *conn) findLate() {
+	c.lookAt = never
+	for _, s := range c.streams {
+		switch {
+		case s.awaiter == nil:
+		case s.awaitUntil <= c.now:
+			s.answer()
+		default:
+			c.lookAt = min(c.lookAt, s.awaitUntil)
+		}
+	}
+}
+
+// watchEvery is how long the reading goroutine sleeps at most while answers are
+// awaited: deadlines that are closer are left to who has them.
+const watchEvery = 20_000_000
+
+// sleepUntil notes until when the reading goroutine sleeps if nothing comes. mu
+// is held.
+func (c *conn) sleepUntil(deadline int64) int64 {
+	deadline = min(deadline, c.lookAt)
+	if c.watched {
+		c.watched = false
+		deadline = min(deadline, c.now+watchEvery)
+	}
+	c.asleepUntil = deadline
+	return deadline
+}
+
+// awake notes that the reading goroutine will look at deadlines before it sleeps
+// again.
+func (c *conn) awake() {
+	c.now = socket.Now()
+	c.mu.Lock()
+	c.asleepUntil = 0
+	c.mu.Unlock()
+}
+
+// Whole is the body and the trailers of an answer that has come whole, and whose
+// head was read. It reports false if it has not, or if the body is in pieces. The
+// bytes are valid until the stream is finished.
+func (s *Stream) Whole() (body []byte, trailers *message.Fields, ok bool) {
+	c := s.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !s.recvEnd || s.err != nil || len(s.heads) > 0 || len(s.queue) > 1 || len(s.in) > s.r {
+		return nil, nil, false
+	}
+	if len(s.queue) == 1 {
+		_ = s.take()
+	}
+	trailers = &noFields
+	if s.trailer != nil {
+		trailers = &s.trailer.fields
+	}
+	return s.in[s.r:], trailers, true
+}
