@@ -25,7 +25,7 @@ var floors = [][]string{
 		"dataplane/upstream/balance", "dataplane/upstream/breaker", "dataplane/upstream/health", "dataplane/upstream/retry",
 	},
 	{"dataplane/http1", "dataplane/http2", "dataplane/route", "dataplane/certificate", "dataplane/upstream/pool", "dataplane/upstream/resolve"},
-	{"dataplane/snapshot"},
+	{"dataplane/snapshot", "dataplane/http3"},
 	{"dataplane/upstream", "dataplane/telemetry", "dataplane/listener"},
 	{"dataplane/proxy", "dataplane/control", "dataplane/admin"},
 	{"dataplane"},
@@ -60,8 +60,8 @@ var boundaries = []boundary{
 	{
 		why: "the wire and the request path are ours",
 		rooms: []string{
-			"dataplane/message", "dataplane/socket", "dataplane/http1", "dataplane/http2", "dataplane/route",
-			"dataplane/proxy",
+			"dataplane/message", "dataplane/socket", "dataplane/http1", "dataplane/http2", "dataplane/http3",
+			"dataplane/route", "dataplane/proxy",
 		},
 		must: func(imported string) bool { return imported != "net/http" },
 	},

@@ -11,12 +11,13 @@ import (
 // section 4) and is held to them by this.
 type Section struct {
 	head *head
-	o    Options
+	o    *Options
 }
 
 // NewSection begins a section. Of the options the bounds of heads and
-// ExtendedConnect count. Release must be called.
-func NewSection(o *Options) Section { return Section{head: getHead(), o: o.resolve()} }
+// ExtendedConnect count, and no default stands for what is zero. Release must be
+// called.
+func NewSection(o *Options) Section { return Section{head: getHead(), o: o} }
 
 // Add takes the next field, and reports whether more are wanted: none are once a
 // bound is passed, which is found as a Fault.
@@ -24,7 +25,7 @@ func (s *Section) Add(name, value string) bool {
 	f := field{name: bytesOf(name), value: bytesOf(value)}
 	f.judgeName()
 	f.judgeValue()
-	return s.head.add(&f, &s.o)
+	return s.head.add(&f, s.o)
 }
 
 // bytesOf is the bytes of a string, to be read only.
@@ -40,7 +41,7 @@ func (s *Section) Oversize() { s.head.oversize = "head too large" }
 func (s *Section) Request(req *message.Request, end bool) (malformed string, fault *Fault) {
 	s.head.finish()
 	s.head.end = end
-	return s.head.request(req, &s.o)
+	return s.head.request(req, s.o)
 }
 
 // Trailers are the fields of a trailer section, valid until Release. A reason

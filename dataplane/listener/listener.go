@@ -35,6 +35,7 @@ type Listener struct {
 	mu sync.Mutex
 	// guarded by mu
 	conns    map[Conn]struct{}
+	beside   int           // connections of its sides
 	limit    int           // connections at most; 0: no limit
 	room     chan struct{} // closed when a connection may be accepted; nil while that is so
 	stopping bool          // the socket goes; what waits is still accepted
@@ -94,7 +95,7 @@ func (l *Listener) Addr() net.Addr { return l.socket.Addr() }
 func (l *Listener) Counts() (open int, accepted uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.conns), l.accepted
+	return len(l.conns) + l.beside, l.accepted
 }
 
 // SetLimit bounds the open connections; 0 is no bound. Over it, connections wait
@@ -180,7 +181,7 @@ func (l *Listener) full() bool {
 	return l.overLimit() && !l.stopping
 }
 
-func (l *Listener) overLimit() bool { return l.limit > 0 && len(l.conns) >= l.limit }
+func (l *Listener) overLimit() bool { return l.limit > 0 && len(l.conns)+l.beside >= l.limit }
 
 // wake lets accept go on if there is room. The caller holds mu.
 func (l *Listener) wake() {
@@ -207,12 +208,18 @@ func (l *Listener) awaitRoom() {
 // with how many were cut.
 func (l *Listener) Drain(ctx context.Context) (cut int) {
 	l.Stop()
-	for _, c := range l.close() {
+	return drain(ctx, &l.serving, l.close)
+}
+
+// drain drains what is served; closed lists the connections that are open, of which
+// there are no more after the first call.
+func drain(ctx context.Context, serving *sync.WaitGroup, closed func() []Conn) (cut int) {
+	for _, c := range closed() {
 		c.Drain()
 	}
 	done := make(chan struct{})
 	go func() {
-		l.serving.Wait()
+		serving.Wait()
 		close(done)
 	}()
 	select {
@@ -220,7 +227,7 @@ func (l *Listener) Drain(ctx context.Context) (cut int) {
 		return 0
 	case <-ctx.Done():
 	}
-	left := l.close()
+	left := closed()
 	for _, c := range left {
 		c.Close()
 	}
@@ -233,8 +240,12 @@ func (l *Listener) close() []Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.draining = true
-	open := make([]Conn, 0, len(l.conns))
-	for c := range l.conns {
+	return list(l.conns)
+}
+
+func list(conns map[Conn]struct{}) []Conn {
+	open := make([]Conn, 0, len(conns))
+	for c := range conns {
 		open = append(open, c)
 	}
 	return open

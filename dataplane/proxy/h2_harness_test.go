@@ -22,6 +22,8 @@ var wires = []wire{
 	{"HTTP/1", "HTTP/2"},
 	{"HTTP/2", "HTTP/1"},
 	{"HTTP/2", "HTTP/2"},
+	{"HTTP/3", "HTTP/1"},
+	{"HTTP/3", "HTTP/2"},
 }
 
 // overWires runs a test over every pair of protocols, with a backend of net/http
@@ -65,6 +67,9 @@ func singleOver(protocol, address string) string {
 // visitOver is visit in a protocol.
 func visitOver(t testing.TB, protocol string, g *gate) *visitor {
 	t.Helper()
+	if protocol == "HTTP/3" {
+		return visitQUIC(t, g)
+	}
 	v := visit(t, g)
 	if protocol == "HTTP/1" {
 		return v

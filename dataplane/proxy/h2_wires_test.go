@@ -224,7 +224,7 @@ func TestWireFields(t *testing.T) {
 		_ = whole(t, resp)
 		for name, want := range map[string]string{
 			"Saw-Host": "example.com:8080", "Saw-Cookie": "a=1; b=2; c=3", "Saw-Te": "trailers", "Saw-Traceparent": parent,
-			"Saw-Tracestate": "a=b", "Saw-X-Forwarded-For": "192.0.2.1, 127.0.0.1", "Saw-X-Forwarded-Proto": "http",
+			"Saw-Tracestate": "a=b", "Saw-X-Forwarded-For": "192.0.2.1, 127.0.0.1", "Saw-X-Forwarded-Proto": strings.Split(client.base, ":")[0],
 			"Saw-X-Forwarded-Host": "example.com:8080", "Saw-X_auth_user": "", "Saw-X-Auth-User": "good", "Saw-X-Many": "1|2",
 			"Set-Cookie": "a=1|b=2",
 		} {

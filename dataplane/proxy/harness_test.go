@@ -32,6 +32,7 @@ type gate struct {
 	registry *upstream.Registry
 	engine   *proxy.Engine
 	listener *listener.Listener
+	side     *quicSide // nil: it is not reached by HTTP/3
 	drained  sync.Once
 	cut      int
 }
@@ -94,7 +95,7 @@ func (g *gate) drain() (cut int) {
 	g.drained.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		g.cut = g.listener.Drain(ctx)
+		g.cut = g.drainAll(ctx)
 	})
 	return g.cut
 }
@@ -103,11 +104,21 @@ func (g *gate) drain() (cut int) {
 func (g *gate) stop() {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
-	g.drained.Do(func() { g.listener.Drain(over) })
+	g.drained.Do(func() { g.drainAll(over) })
+	if g.side != nil {
+		_ = g.side.socket.Close()
+	}
 	g.registry.Close()
 	if err := g.recorder.Shutdown(context.Background()); err != nil {
 		g.t.Error(err)
 	}
+}
+
+func (g *gate) drainAll(ctx context.Context) (cut int) {
+	if g.side != nil {
+		cut = g.side.drain(ctx)
+	}
+	return cut + g.listener.Drain(ctx)
 }
 
 // dial connects a client.

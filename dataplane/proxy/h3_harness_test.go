@@ -1,0 +1,172 @@
+package proxy_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"net"
+	"net/netip"
+	"sync"
+	"testing"
+
+	"github.com/quic-go/qpack"
+	"github.com/quic-go/quic-go"
+	quichttp "github.com/quic-go/quic-go/http3"
+	"github.com/quic-go/quic-go/quicvarint"
+
+	"github.com/headgate/headgate/dataplane/certificate/testca"
+	"github.com/headgate/headgate/dataplane/http3"
+	"github.com/headgate/headgate/dataplane/listener"
+)
+
+// quicSide is how a gate is reached by HTTP/3.
+type quicSide struct {
+	*listener.Side
+	socket  *http3.Socket
+	client  *tls.Config
+	accepts sync.WaitGroup
+	quic    *http3.Listener
+}
+
+// overQUIC has the gate reached by HTTP/3 too, from now on.
+func (g *gate) overQUIC() *quicSide {
+	g.t.Helper()
+	if g.side != nil {
+		return g.side
+	}
+	socket, err := http3.Bind("127.0.0.1:0")
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	ca := testca.New(g.t, "for HTTP/3")
+	server := &tls.Config{
+		MinVersion: tls.VersionTLS13, NextProtos: []string{http3.Protocol},
+		Certificates: []tls.Certificate{ca.Issue([]string{"127.0.0.1", "h"}).TLS(g.t)},
+	}
+	s := &quicSide{Side: g.listener.NewSide(), socket: socket}
+	s.client = &tls.Config{RootCAs: ca.Pool(), NextProtos: []string{http3.Protocol}, ServerName: "h"}
+	s.quic, err = socket.Listen(&http3.Terms{
+		TLS:     func() *tls.Config { return server },
+		Admit:   func(netip.AddrPort) bool { return s.HasRoom() },
+		Options: func() http3.Options { return g.engine.QUICOptions(0) },
+	})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	s.accepts.Go(func() { g.accept(s) })
+	g.side = s
+	return s
+}
+
+func (g *gate) accept(s *quicSide) {
+	for {
+		c, err := s.quic.Accept()
+		if err != nil {
+			return
+		}
+		if !s.Start(func(n uint64) listener.Conn { return g.engine.NewQUICConn(c, 0, int(n%gateShards)) }) {
+			_ = c.CloseWithError(0, "")
+		}
+	}
+}
+
+// drain ends the connections as those of a retired listener.
+func (s *quicSide) drain(ctx context.Context) (cut int) {
+	_ = s.quic.Close()
+	s.accepts.Wait()
+	return s.Drain(ctx)
+}
+
+// visitQUIC is visit over HTTP/3.
+func visitQUIC(t testing.TB, g *gate) *visitor {
+	t.Helper()
+	s := g.overQUIC()
+	transport := &quichttp.Transport{TLSClientConfig: s.client}
+	t.Cleanup(func() { _ = transport.Close() })
+	v := visit(t, g)
+	v.Transport, v.base = transport, "https://"+s.socket.Addr().String()
+	return v
+}
+
+// quicPeer is a client of HTTP/3 that does what the test says, frame by frame.
+type quicPeer struct {
+	t    testing.TB
+	conn *quic.Conn
+}
+
+// quicFrames connects one. Its control stream is open.
+func (g *gate) quicFrames() *quicPeer {
+	g.t.Helper()
+	s := g.overQUIC()
+	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	transport := &quic.Transport{Conn: udp}
+	conn, err := transport.Dial(g.t.Context(), s.socket.Addr(), s.client, &quic.Config{})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(func() {
+		_ = conn.CloseWithError(0x100, "")
+		_ = transport.Close()
+		_ = udp.Close()
+	})
+	control, err := conn.OpenUniStream()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	if _, err := control.Write([]byte{0, 4, 0}); err != nil {
+		g.t.Fatal(err)
+	}
+	return &quicPeer{t: g.t, conn: conn}
+}
+
+// quicRequest is one stream of a quicPeer.
+type quicRequest struct {
+	*quic.Stream
+	t    testing.TB
+	read *bytes.Buffer
+}
+
+// open begins a request with fields besides the usual ones.
+func (p *quicPeer) open(end bool, method, path string, fields ...string) *quicRequest {
+	p.t.Helper()
+	all := append([]string{":method", method, ":scheme", "https", ":authority", "h", ":path", path}, fields...)
+	return p.openWith(end, all...)
+}
+
+// openWith begins a request with these fields alone, names and values in turn.
+func (p *quicPeer) openWith(end bool, fields ...string) *quicRequest {
+	p.t.Helper()
+	stream, err := p.conn.OpenStreamSync(p.t.Context())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	r := &quicRequest{Stream: stream, t: p.t}
+	r.headers(fields...)
+	if end {
+		_ = stream.Close()
+	}
+	return r
+}
+
+// headers sends a HEADERS frame.
+func (r *quicRequest) headers(fields ...string) {
+	r.t.Helper()
+	var block bytes.Buffer
+	coder := qpack.NewEncoder(&block)
+	for i := 0; i < len(fields); i += 2 {
+		_ = coder.WriteField(qpack.HeaderField{Name: fields[i], Value: fields[i+1]})
+	}
+	r.frame(1, block.Bytes())
+}
+
+// frame sends a frame.
+func (r *quicRequest) frame(kind uint64, payload []byte) {
+	r.t.Helper()
+	b := quicvarint.Append(quicvarint.Append(nil, kind), uint64(len(payload)))
+	if _, err := r.Write(append(b, payload...)); err != nil {
+		r.t.Error(err)
+	}
+}
