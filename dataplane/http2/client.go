@@ -59,22 +59,41 @@ func (c *Client) ExtendedConnect() bool {
 // AwaitSettings waits until the server has said what it takes: how many streams,
 // and whether extended CONNECT. Without it a client goes by what is usual. The
 // error is why the connection ended, or os.ErrDeadlineExceeded.
-func (c *Client) AwaitSettings(deadline int64) error {
+func (c *Client) AwaitSettings(deadline int64) error { return c.conn.awaitSettings(deadline) }
+
+func (c *conn) awaitSettings(deadline int64) error {
 	select {
-	case <-c.conn.settled:
+	case <-c.settled:
 		return nil
 	default:
 	}
-	timer := time.NewTimer(time.Duration(deadline - socket.Now()))
-	defer timer.Stop()
+	late := (<-chan time.Time)(nil)
+	if deadline != 0 {
+		timer := time.NewTimer(time.Duration(deadline - socket.Now()))
+		defer timer.Stop()
+		late = timer.C
+	}
 	select {
-	case <-c.conn.settled:
+	case <-c.settled:
 		return nil
-	case <-c.conn.done:
-		return errors.Join(ErrClosed, c.Err())
-	case <-timer.C:
+	case <-c.done:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return errors.Join(ErrClosed, c.endErr)
+	case <-late:
 		return os.ErrDeadlineExceeded
 	}
+}
+
+// ExtendedConnect is that of the client whose stream it is, once the server has
+// said what it takes. The error is that of AwaitSettings; deadline 0 is none.
+func (s *Stream) ExtendedConnect(deadline int64) (bool, error) {
+	if err := s.c.awaitSettings(deadline); err != nil {
+		return false, err
+	}
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	return s.c.peerExtended, nil
 }
 
 // NewStream makes a stream, which is opened by WriteRequestHead and ended by

@@ -40,3 +40,18 @@ func ParseMethod(name []byte) Method {
 	}
 	return MethodOther
 }
+
+// Bytes is String as bytes, which must not be changed.
+func (m Method) Bytes() []byte {
+	if int(m) >= len(methodBytes) {
+		return nil
+	}
+	return methodBytes[m]
+}
+
+var methodBytes = func() (table [len(methodNames)][]byte) {
+	for m, name := range methodNames {
+		table[m] = []byte(name)
+	}
+	return table
+}()

@@ -64,11 +64,10 @@ func (x *exchange) try(fresh bool) *failure {
 func (x *exchange) connect(fresh bool) *failure {
 	a := &x.attempt
 	if x.cluster.Config().HTTP2 {
-		if x.protocol != nil {
-			x.attempt.outcome = upstream.Ignored
-			return &failure{status: 501, reason: reasonUpgrade, detail: "upgrades towards clusters of HTTP/2 are not supported", final: true}
+		if fail := x.connectStream(); fail != nil || x.protocol == nil {
+			return fail
 		}
-		return x.connectStream()
+		return x.mayTunnel()
 	}
 	for {
 		up, err := x.connection(fresh)

@@ -33,7 +33,7 @@ type Conn struct {
 	phase  atomic.Int32
 	drain  atomic.Bool
 	closed atomic.Bool
-	tunnel atomic.Pointer[socket.Conn] // the upstream's end of an open tunnel
+	tunnel atomic.Pointer[end] // the upstream's end of an open tunnel
 }
 
 // The phases of a connection. Only the connection leaves and enters idle, and
@@ -77,18 +77,21 @@ func (c *Conn) Close() {
 	c.closed.Store(true)
 	_ = c.sock.Close()
 	if up := c.tunnel.Load(); up != nil {
-		_ = up.Close()
+		_ = (*up).Close()
 	}
 }
 
 // hold has Close close the upstream's end of a tunnel too: a direction may be
-// waiting for that alone. A nil one ends this.
-func (c *Conn) hold(up *socket.Conn) {
-	c.tunnel.Store(up)
-	if up != nil && c.closed.Load() {
+// waiting for that alone.
+func (c *Conn) hold(up end) {
+	c.tunnel.Store(&up)
+	if c.closed.Load() {
 		_ = up.Close()
 	}
 }
+
+// letGo ends what hold began.
+func (c *Conn) letGo() { c.tunnel.Store(nil) }
 
 // Drain lets the exchange that is under way be the last one, and ends the
 // connection at once if there is none.

@@ -31,7 +31,7 @@ func (x *exchange) appendRequestHead(dst []byte) []byte {
 	if x.protocol != nil {
 		dst = append(dst, "Connection: Upgrade\r\n"...)
 		dst = appendField(dst, "Upgrade", x.protocol)
-		if x.extended() {
+		if x.extended() && x.isWebsocket() {
 			dst = appendField(dst, "Sec-WebSocket-Key", x.handshakeKey())
 		}
 	} else if req.TETrailers {
@@ -75,7 +75,7 @@ func (x *exchange) appendRequestFields(dst []byte) []byte {
 func (x *exchange) withholds(f *message.Field) bool {
 	switch f.ID {
 	case message.Other:
-		return false
+		return x.protocol != nil && x.supersedes(f)
 	case message.Host, message.ContentLength, message.XForwardedFor:
 		return true
 	case message.XForwardedProto, message.XForwardedHost:

@@ -36,7 +36,7 @@ func (x *exchange) interim(n int) *failure {
 // relay passes the answer on: its head, then its body as it comes.
 func (x *exchange) relay() {
 	x.facts.Status, x.facts.HeadAt = x.resp.Status, x.attempt.facts.FirstByteAt
-	if x.resp.Status == 101 {
+	if x.switches() {
 		x.tunnel()
 		return
 	}

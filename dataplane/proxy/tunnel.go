@@ -30,22 +30,33 @@ func (x *exchange) chooseProtocol() bool {
 	return !x.extended() && !message.ListContains(x.req.Upgrade, "websocket")
 }
 
+// switches reports whether the answer opens the tunnel that was asked for.
+func (x *exchange) switches() bool {
+	if x.attempt.stream != nil {
+		return x.protocol != nil && x.resp.Status < 300 // RFC 9110 section 9.3.6
+	}
+	return x.resp.Status == 101
+}
+
 // wrongSwitch is the failure of an upstream that switches to a protocol which it
 // was not asked for.
 func (x *exchange) wrongSwitch() *failure {
-	if x.resp.Status != 101 {
-		if x.extended() && x.resp.Status < 300 {
-			return &failure{status: 502, reason: reasonUpgrade, detail: "the upstream did not switch protocols", sent: true, final: true}
-		}
+	detail := ""
+	switch {
+	case x.attempt.stream != nil:
+		return nil
+	case x.resp.Status != 101 && (!x.extended() || x.resp.Status >= 300):
+		return nil
+	case x.resp.Status != 101:
+		detail = "the upstream did not switch protocols"
+	case x.extended() && x.isWebsocket() && !x.acceptsKey():
+		detail = "the upstream did not accept the handshake"
+	case x.protocol == nil || !message.EqualFold(x.protocol, x.resp.Upgrade):
+		detail = "the upstream switched to a protocol that was not asked for"
+	default:
 		return nil
 	}
-	if x.extended() && !x.acceptsKey() {
-		return &failure{status: 502, reason: reasonUpgrade, detail: "the upstream did not accept the handshake", sent: true, final: true}
-	}
-	if x.protocol != nil && message.EqualFold(x.protocol, x.resp.Upgrade) {
-		return nil
-	}
-	return &failure{status: 502, reason: reasonUpgrade, detail: "the upstream switched to a protocol that was not asked for", sent: true, final: true}
+	return &failure{status: 502, reason: reasonUpgrade, detail: detail, sent: true, final: true}
 }
 
 // tunnel switches protocols and carries bytes both ways until both sides have
@@ -57,36 +68,56 @@ func (x *exchange) tunnel() {
 		x.cut(&failure{reason: reasonUpgrade, detail: "the upstream switched protocols before it had the request", final: true}, message.BodyNone)
 		return
 	}
-	if x.stream != nil {
-		x.tunnelStream()
-		return
-	}
-	x.out = http1.AppendStatusLine(x.out[:0], 101, x.resp.Reason)
-	x.out = append(x.out, "Connection: Upgrade\r\n"...)
-	x.out = appendField(x.out, "Upgrade", x.resp.Upgrade)
-	x.out = x.appendResponseFields(x.out, message.Body{})
-	x.out = append(x.out, x.route.response.lines...)
-	x.out = append(x.out, '\r', '\n')
-	if fail := x.flush(); fail != nil {
+	fail := x.answerSwitch()
+	if fail != nil {
 		x.cut(fail, message.BodyNone)
 		return
 	}
-	x.carry()
-}
-
-// carry runs both directions of a tunnel.
-func (x *exchange) carry() {
+	up := x.upstreamEnd()
+	if x.stream != nil {
+		x.stream.OnReset(func() { _ = up.Close() }) // who waits for the upstream must hear of it
+		defer x.stream.OnReset(nil)
+		x.join(streamEnd{x.stream}, up)
+		return
+	}
 	client := x.conn.sock
 	client.Consume(x.headLen + x.body.raw)
 	x.headLen, x.body.raw = 0, 0
-	x.conn.hold(x.attempt.up.Conn)
-	defer x.conn.hold(nil)
-	x.join(client)
+	x.conn.hold(up)
+	defer x.conn.letGo()
+	x.join(client, up)
+}
+
+// answerSwitch tells the client that the tunnel is open.
+func (x *exchange) answerSwitch() *failure {
+	if x.stream != nil {
+		return x.answerConnect()
+	}
+	accept := x.acceptOfStream()
+	x.resp.Status = 101
+	x.facts.Status = 101
+	x.out = http1.AppendStatusLine(x.out[:0], 101, x.resp.Reason)
+	x.out = append(x.out, "Connection: Upgrade\r\n"...)
+	x.out = appendField(x.out, "Upgrade", x.switchedTo())
+	if accept != nil {
+		x.out = appendField(x.out, "Sec-WebSocket-Accept", accept)
+	}
+	x.out = x.appendResponseFields(x.out, message.Body{})
+	x.out = append(x.out, x.route.response.lines...)
+	x.out = append(x.out, '\r', '\n')
+	return x.flush()
+}
+
+// switchedTo is the protocol of the tunnel, as the upstream spells it.
+func (x *exchange) switchedTo() []byte {
+	if x.resp.Upgrade != nil {
+		return x.resp.Upgrade
+	}
+	return x.protocol
 }
 
 // join runs both directions of a tunnel, each to its end.
-func (x *exchange) join(client end) {
-	up := x.attempt.up.Conn
+func (x *exchange) join(client, up end) {
 	idle := x.route.route.Forward.Idle
 	var last atomic.Int64
 	last.Store(socket.Now())
@@ -104,7 +135,7 @@ func (x *exchange) join(client end) {
 	if out.idled || in.idled {
 		x.facts.Reason, x.facts.Detail = reasonRead, "the tunnel was silent for too long"
 	}
-	x.attempt.up.Discard()
+	x.attempt.discard()
 	x.settle()
 }
 

@@ -1,12 +1,12 @@
 package proxy
 
 import (
-	"crypto/rand"
-	"crypto/sha1" //nolint:gosec // RFC 6455 names it; nothing is kept secret by it
-	"encoding/base64"
+	"errors"
+	"os"
 
 	"github.com/headgate/headgate/dataplane/http2"
 	"github.com/headgate/headgate/dataplane/message"
+	"github.com/headgate/headgate/dataplane/upstream"
 )
 
 // extended reports whether the request asks for a tunnel on a stream of HTTP/2,
@@ -15,47 +15,78 @@ func (x *exchange) extended() bool {
 	return x.stream != nil && x.req.Method == message.MethodConnect && x.req.Upgrade != nil
 }
 
-// handshakeKey is a new Sec-WebSocket-Key: the clients of HTTP/2 send none
-// (RFC 8441 section 5).
-func (x *exchange) handshakeKey() []byte {
-	var nonce [16]byte
-	_, _ = rand.Read(nonce[:]) // never fails
-	x.key = base64.StdEncoding.AppendEncode(nil, nonce[:])
-	return x.key
-}
-
-// acceptsKey reports whether the upstream has proved that it read the handshake
-// (RFC 6455 section 4.2.2).
-func (x *exchange) acceptsKey() bool {
-	sum := sha1.Sum(append(x.key, "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"...)) //nolint:gosec // as above
-	accept, _ := x.resp.Fields.Lookup([]byte("Sec-WebSocket-Accept"))
-	return string(accept) == base64.StdEncoding.EncodeToString(sum[:])
-}
-
-// tunnelStream is tunnel for a client of HTTP/2: the stream is the tunnel.
-func (x *exchange) tunnelStream() {
-	x.resp.Fields.Del([]byte("Sec-WebSocket-Accept"))
-	x.resp.Status = 200
-	x.facts.Status = 200
-	if fail := x.writeStreamHead(message.Body{}, false); fail != nil {
-		x.cut(fail, message.BodyNone)
-		return
+// answerConnect tells a client of HTTP/2 that its stream is the tunnel.
+func (x *exchange) answerConnect() *failure {
+	x.resp.Fields.Del(websocketAccept)
+	if x.resp.Status == 101 {
+		x.resp.Status = 200
 	}
-	up := x.attempt.up
-	x.stream.OnReset(func() { _ = up.Close() }) // who waits for the upstream must hear of it
-	defer x.stream.OnReset(nil)
-	x.join(streamEnd{x.stream})
+	x.facts.Status = x.resp.Status
+	return x.writeStreamHead(message.Body{}, false)
+}
+
+// mayTunnel looks whether the upstream takes what an upgrade becomes on a stream:
+// an extended CONNECT (RFC 8441 section 3). It says so with its settings.
+func (x *exchange) mayTunnel() *failure {
+	if fail := x.checkHandshake(); fail != nil || x.protocol == nil {
+		return fail
+	}
+	a := &x.attempt
+	takes, err := a.stream.ExtendedConnect(earlier(a.deadline, after(x.now, x.route.route.Forward.FirstByte)))
+	x.tick()
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return x.late()
+	case err != nil:
+		return x.broken(err)
+	case !takes:
+		a.outcome = upstream.Ignored
+		return &failure{status: 501, reason: reasonUpgrade, detail: "the upstream takes no tunnels on streams", final: true}
+	}
+	return nil
+}
+
+// checkHandshake holds an upgrade of HTTP/1 to what is needed to make a tunnel on
+// a stream of it. One that has more to say than a stream could, in its method or
+// a body, is left alone, as a server may (RFC 9110 section 7.8).
+func (x *exchange) checkHandshake() *failure {
+	switch {
+	case x.extended():
+	case x.req.Method != message.MethodGet || x.req.Body.Kind == message.BodyChunked || x.req.Body.Length > 0:
+		x.protocol = nil
+	case x.isWebsocket() && !x.hasKey():
+		x.attempt.outcome = upstream.Ignored
+		return &failure{status: 400, reason: reasonRequest, detail: "a websocket handshake without a key", final: true}
+	default:
+		x.req.Body = message.Body{} // a length of 0 would end the stream
+	}
+	return nil
+}
+
+// upstreamEnd is the upstream's end of a tunnel.
+func (x *exchange) upstreamEnd() end {
+	if st := x.attempt.stream; st != nil {
+		return streamEnd{st}
+	}
+	return x.attempt.up.Conn
+}
+
+// tunnelled is what a tunnel needs of a stream.
+type tunnelled interface {
+	bodySource
+	WriteData(p []byte, end bool, deadline int64) (n int, err error)
+	Reset(code http2.ErrCode)
 }
 
 // streamEnd is a stream as one end of a tunnel.
-type streamEnd struct{ clientStream }
+type streamEnd struct{ tunnelled }
 
 // Write writes all of p.
 func (s streamEnd) Write(p []byte, deadline int64) (int, error) {
 	return s.WriteData(p, false, deadline)
 }
 
-// CloseWrite ends the stream towards the client.
+// CloseWrite ends our side of the stream.
 func (s streamEnd) CloseWrite() error {
 	_, err := s.WriteData(nil, true, 0)
 	return err

@@ -155,31 +155,3 @@ func TestWebsocketOnStreamRefused(t *testing.T) {
 		})
 	}
 }
-
-// A websocket that is to go to an upstream of HTTP/2 is refused, whatever it came
-// over: as a plain request it would mean something else.
-func TestWebsocketTowardsHTTP2(t *testing.T) {
-	g := start(t, manifest(
-		"clusters: [{name: main, http2: {}, endpoints: [{address: '"+refusing(t)+"'}]}]",
-		"routes: [{name: all, forward: {backends: [{cluster: main}]}}]",
-	))
-	st, resp := tunnels(t, g)
-	defer st.Finish()
-	if resp.Status != http.StatusNotImplemented {
-		t.Errorf("on a stream: status %d", resp.Status)
-	}
-	v := visit(t, g)
-	request, err := http.NewRequest(http.MethodGet, v.base+"/chat", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}}
-	answer, err := v.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusNotImplemented {
-		t.Errorf("on HTTP/1: %s", answer.Status)
-	}
-}

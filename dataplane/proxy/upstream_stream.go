@@ -30,7 +30,7 @@ func (x *exchange) sendStream() *failure {
 	a := &x.attempt
 	deadline := earlier(a.deadline, after(x.now, x.route.route.Forward.Idle))
 	head := x.streamHead()
-	err := a.stream.WriteRequestHead(&head, x.req.Body.Kind == message.BodyNone, deadline)
+	err := a.stream.WriteRequestHead(&head, x.req.Body.Kind == message.BodyNone && x.protocol == nil, deadline)
 	x.out = x.out[:0]
 	a.sent = err == nil
 	if err == nil && x.req.Body.Kind != message.BodyNone {
@@ -164,6 +164,9 @@ func (x *exchange) streamHead() http2.RequestHead {
 	}
 	x.addEdits(&x.route.request)
 	head := http2.RequestHead{Method: req.MethodName, HTTPS: req.HTTPS, Fields: &x.fields}
+	if x.protocol != nil {
+		head.Method, head.Protocol = message.MethodConnect.Bytes(), x.protocol
+	}
 	start := len(x.out)
 	x.out = x.appendHost(x.out)
 	head.Authority = x.out[start:]
