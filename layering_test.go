@@ -23,8 +23,9 @@ var floors = [][]string{
 	{
 		"dataplane/message", "dataplane/socket", "dataplane/certificate/testca",
 		"dataplane/upstream/balance", "dataplane/upstream/breaker", "dataplane/upstream/health", "dataplane/upstream/retry",
+		"dataplane/filter/sample",
 	},
-	{"dataplane/http1", "dataplane/http2", "dataplane/route", "dataplane/certificate", "dataplane/upstream/pool", "dataplane/upstream/resolve"},
+	{"dataplane/http1", "dataplane/http2", "dataplane/route", "dataplane/certificate", "dataplane/upstream/pool", "dataplane/upstream/resolve", "dataplane/filter/fault"},
 	{"dataplane/snapshot", "dataplane/http3"},
 	{"dataplane/upstream", "dataplane/telemetry", "dataplane/listener"},
 	{"dataplane/proxy", "dataplane/control", "dataplane/admin"},
@@ -78,6 +79,7 @@ var boundaries = []boundary{
 		rooms: []string{
 			"dataplane/message", "dataplane/http1", "dataplane/route", "dataplane/snapshot",
 			"dataplane/upstream/balance", "dataplane/upstream/breaker", "dataplane/upstream/health", "dataplane/upstream/retry",
+			"dataplane/filter/...",
 		},
 		must: func(imported string) bool { return !slices.Contains([]string{"os", "os/exec", "syscall"}, imported) },
 	},

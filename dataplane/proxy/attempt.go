@@ -40,6 +40,9 @@ const (
 // try makes one attempt up to the response head. A nil failure means that
 // x.resp holds the final head and its body follows on x.attempt.up.
 func (x *exchange) try(fresh bool) *failure {
+	if x.deadline != 0 && x.now >= x.deadline {
+		return overdue() // and no endpoint is to blame
+	}
 	x.pick.Tried, x.pick.Now = x.tried, x.now
 	ep, ticket, none := x.cluster.Start(&x.pick)
 	if ep == nil {

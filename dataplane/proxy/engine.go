@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/headgate/headgate/dataplane/filter/fault"
 	"github.com/headgate/headgate/dataplane/http1"
 	"github.com/headgate/headgate/dataplane/snapshot"
 	"github.com/headgate/headgate/dataplane/telemetry"
@@ -109,6 +110,7 @@ type routeState struct {
 	route    *snapshot.Route
 	clusters []*upstream.Cluster // by index in Forward.Backends
 	split    *split              // over Forward.Backends; nil if there is one
+	fault    *fault.Fault // nil: none
 	request  edits
 	response edits
 }
@@ -155,6 +157,7 @@ func newRouteState(r *snapshot.Route, clusters []*upstream.Cluster, before map[s
 		route:    r,
 		request:  newEdits(&r.RequestHeaders),
 		response: newEdits(&r.ResponseHeaders),
+		fault:    newFault(r.Fault),
 	}
 	if r.Forward == nil {
 		return state

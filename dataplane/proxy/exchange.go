@@ -238,6 +238,9 @@ func (x *exchange) act() {
 		x.refuse(413, reasonTooLarge, "the request body is over the limit of the route")
 		return
 	}
+	if x.route.fault != nil && x.injects() {
+		return
+	}
 	switch {
 	case r.Respond != nil:
 		x.respond(r.Respond)

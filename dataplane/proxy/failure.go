@@ -148,6 +148,12 @@ func unavailable(none upstream.Unavailable) *failure {
 	return &failure{status: 503, reason: reasonUnavailable, detail: detail, final: true}
 }
 
+// overdue is the failure of an exchange whose time was over before an upstream
+// was asked.
+func overdue() *failure {
+	return &failure{status: 504, reason: reasonTimeout, detail: "the exchange took longer than it may", final: true}
+}
+
 func clientGone() *failure {
 	return &failure{status: statusClientGone, reason: reasonClientGone, detail: "the client closed the connection", final: true}
 }

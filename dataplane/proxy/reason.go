@@ -22,6 +22,7 @@ const (
 	reasonDenied         = "http_request_denied"
 	reasonTooLarge       = reasonRequest
 	reasonConfiguration  = "proxy_configuration_error"
+	reasonInjected       = "proxy_internal_response"
 
 	// Not in RFC 9209.
 	reasonClientGone = "client_gone"    // the client closed before its answer was complete; 499

@@ -16,6 +16,7 @@ func compileRoute(in *configv1.Route, f *faults) *Route {
 		Name:            in.GetName(),
 		RequestHeaders:  compileHeaders(in.GetRequestHeaders(), "requestHeaders", f),
 		ResponseHeaders: compileHeaders(in.GetResponseHeaders(), "responseHeaders", f),
+		Fault:           compileFault(in.GetFault(), f),
 		MaxRequestBytes: compileMaxRequest(in.GetLimits().GetMaxRequestBytes(), f),
 		Upgrades:        compileUpgrades(in.GetUpgrades(), f),
 	}
@@ -67,6 +68,8 @@ func compileForward(in *configv1.Forward, matches []*configv1.Match, f *faults) 
 		FirstByte: duration(in.GetTimeouts().GetFirstByte(), DefaultFirstByteTimeout, "forward.timeouts.firstByte", f),
 		Idle:      duration(in.GetTimeouts().GetIdle(), DefaultForwardIdleTimeout, "forward.timeouts.idle", f),
 		Retry:     compileRetry(in.GetRetry(), f),
+		Hedge:     compileHedge(in.GetHedge(), f),
+		Mirror:    compileMirror(in.GetMirror()),
 	}
 	for _, b := range in.GetBackends() {
 		weight := 1

@@ -36,6 +36,9 @@ const (
 	DefaultRetryOn              = RetryConnectFailure | RetryResetBeforeResponse
 	DefaultRetryBackoff         = 25 * time.Millisecond
 	DefaultRetryBudgetPercent   = 20
+	DefaultHedgeMax             = 1
+	DefaultPercent              = 100.0 // of mirror, fault.delay and fault.abort
+	DefaultFaultStatus          = 503
 	DefaultRedirectStatus       = 302
 	DefaultRespondStatus        = 200
 	DefaultContentType          = "text/plain; charset=utf-8"

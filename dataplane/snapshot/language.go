@@ -143,6 +143,10 @@ var supported = []string{
 	"routes.responseHeaders.add.value",
 	"routes.responseHeaders.remove",
 	"routes.limits.maxRequestBytes",
+	"routes.fault.delay.percent",
+	"routes.fault.delay.duration",
+	"routes.fault.abort.percent",
+	"routes.fault.abort.status",
 	"routes.upgrades",
 
 	"telemetry.tracing.sampleRatio",
@@ -172,7 +176,6 @@ var unsupported = []string{
 	"routes.cache.*",
 	"routes.compression.*",
 	"routes.cors.*",
-	"routes.fault.*",
 }
 
 // field is a field of the language as the walk sees it.

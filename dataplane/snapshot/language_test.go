@@ -78,7 +78,7 @@ func TestReference(t *testing.T) {
 		"clusters[0].limits.adaptiveConcurrency",
 		"clusters[1].dns", "rateLimits", "tiers", "apiKeys",
 		"routes[0].forward.hedge", "routes[0].forward.mirror", "routes[0].auth", "routes[0].ipFilter",
-		"routes[0].rateLimits", "routes[0].cache", "routes[0].compression", "routes[0].cors", "routes[0].fault",
+		"routes[0].rateLimits", "routes[0].cache", "routes[0].compression", "routes[0].cors",
 		"routes[3].registerDevice",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -102,7 +102,7 @@ func (c *compiler) linkListeners(in *configv1.Route, f *faults) {
 	}
 }
 
-// linkRoute gives a route its index and its backends their clusters. A route
+// linkRoute gives a route its index and the clusters that it names. A route
 // that was linked under the snapshot before stays as it is if both are the same,
 // and is copied otherwise.
 func (c *compiler) linkRoute(in *configv1.Route, i int, used []bool, f *faults) *Route {
@@ -111,49 +111,73 @@ func (c *compiler) linkRoute(in *configv1.Route, i int, used []bool, f *faults) 
 		if out.Index == i {
 			return out
 		}
-		return relink(out, i, nil)
+		return relink(out, i, links{})
 	}
 	if out.Index == i && c.linked(out.Forward, used) {
 		return out
 	}
-	clusters := make([]*Cluster, len(out.Forward.Backends))
+	links := links{backends: make([]*Cluster, len(out.Forward.Backends))}
 	for j, b := range in.GetForward().GetBackends() {
-		k, ok := c.clusters.at[b.GetCluster()]
-		if !ok {
-			f.add(RuleReference, item("forward.backends", j)+".cluster", "no cluster is named %s: %s", quote(b.GetCluster()), suggest(b.GetCluster(), "clusters", c.clusters.at))
-			continue
-		}
-		used[k] = true
-		clusters[j] = c.out.Clusters[k]
+		links.backends[j] = c.cluster(b.GetCluster(), item("forward.backends", j), used, f)
 	}
-	return relink(out, i, clusters)
+	if out.Forward.Mirror != nil {
+		links.mirror = c.cluster(in.GetForward().GetMirror().GetCluster(), "forward.mirror", used, f)
+	}
+	return relink(out, i, links)
 }
 
-// linked reports whether all backends have clusters, which are what their names
-// stand for in this snapshot still, and marks them as used.
+// links are the clusters of a route.
+type links struct {
+	backends []*Cluster
+	mirror   *Cluster
+}
+
+// cluster is the one of a name, which is marked as used; nil if there is none.
+func (c *compiler) cluster(name, path string, used []bool, f *faults) *Cluster {
+	k, ok := c.clusters.at[name]
+	if !ok {
+		f.add(RuleReference, path+".cluster", "no cluster is named %s: %s", quote(name), suggest(name, "clusters", c.clusters.at))
+		return nil
+	}
+	used[k] = true
+	return c.out.Clusters[k]
+}
+
+// linked reports whether all clusters of a route are known, and are what their
+// names stand for in this snapshot still, and marks them as used.
 func (c *compiler) linked(forward *Forward, used []bool) bool {
 	for _, b := range forward.Backends {
-		if b.Cluster == nil {
+		if !c.stands(b.Cluster, used) {
 			return false
 		}
-		k, ok := c.clusters.at[b.Cluster.Name]
-		if !ok || c.out.Clusters[k] != b.Cluster {
-			return false
-		}
-		used[k] = true
 	}
+	return forward.Mirror == nil || c.stands(forward.Mirror.Cluster, used)
+}
+
+func (c *compiler) stands(cluster *Cluster, used []bool) bool {
+	if cluster == nil {
+		return false
+	}
+	k, ok := c.clusters.at[cluster.Name]
+	if !ok || c.out.Clusters[k] != cluster {
+		return false
+	}
+	used[k] = true
 	return true
 }
 
 // relink copies what depends on the place of a route and on its clusters.
-func relink(r *Route, index int, clusters []*Cluster) *Route {
+func relink(r *Route, index int, to links) *Route {
 	out := *r
 	out.Index = index
 	if r.Forward != nil {
 		forward := *r.Forward
 		forward.Backends = slices.Clone(forward.Backends)
 		for i := range forward.Backends {
-			forward.Backends[i].Cluster = clusters[i]
+			forward.Backends[i].Cluster = to.backends[i]
+		}
+		if forward.Mirror != nil {
+			forward.Mirror = &Mirror{Cluster: to.mirror, Percent: forward.Mirror.Percent}
 		}
 		out.Forward = &forward
 	}

@@ -88,6 +88,7 @@ type Route struct {
 
 	RequestHeaders  HeaderOps
 	ResponseHeaders HeaderOps
+	Fault           *Fault   // nil: none
 	MaxRequestBytes int64    // 0: no limit
 	Upgrades        []string // lower-case protocols that may be switched to; default websocket
 }
@@ -115,6 +116,28 @@ type Forward struct {
 	FirstByte   time.Duration // request sent to response head
 	Idle        time.Duration // silence on a response body or tunnel
 	Retry       Retry
+	Hedge       *Hedge  // nil: off
+	Mirror      *Mirror // nil: off
+}
+
+// Hedge begins further attempts beside those that are slow.
+type Hedge struct {
+	After time.Duration // before each of them
+	Max   int           // of them
+}
+
+// Mirror sends copies of requests to another cluster.
+type Mirror struct {
+	Cluster *Cluster
+	Percent float64 // of the requests
+}
+
+// Fault puts faults in. A percentage is of the route's requests.
+type Fault struct {
+	DelayPercent float64
+	Delay        time.Duration
+	AbortPercent float64
+	AbortStatus  int
 }
 
 // Backend is a cluster and its share.

@@ -102,6 +102,11 @@ caBundles[0].pem: holds no certificate in PEM [pem]`},
 	{"acme", `certificates: [{name: site, acme: {domains: [a.example]}}]`, `certificates[0].acme: not supported yet: certificates[0].acme [unsupported]`},
 	{"redacted key", `certificates: [{name: site, certificateFile: a, privateKeyPem: "[redacted]"}]`, `certificates[0].privateKeyPem: was taken out when this was read back: put the secret in again [redacted]`},
 
+	{"fault", `routes: [{name: r, matches: [{path: {exact: /r}}], respond: {}, fault: {delay: {percent: 101}, abort: {percent: -1, status: 200}}}]`, `routes[1].fault.delay.percent: must be greater than or equal to 0 and less than or equal to 100 [double.gte_lte]
+routes[1].fault.delay.duration: is required [required]
+routes[1].fault.abort.percent: must be greater than or equal to 0 and less than or equal to 100 [double.gte_lte]
+routes[1].fault.abort.status: must be greater than or equal to 400 and less than or equal to 599 [uint32.gte_lte]`},
+
 	// What is not built.
 	{"kind", `tiers: [{name: t}]`, `tiers: not supported yet: tiers [unsupported]`},
 	{"message", `clusters: [{name: c, limits: {adaptiveConcurrency: {}}}]`, `clusters[1].limits.adaptiveConcurrency: not supported yet: clusters[1].limits.adaptiveConcurrency [unsupported]`},
