@@ -57,9 +57,10 @@ testallocs: ## Hold the claims about allocations
 	go test -count=1 -run Alloc $$(git grep -lE 'func Test[A-Za-z]*Alloc' -- '*_test.go' | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 
 .PHONY: bars
-bars: ## Hold what is promised of applies at full size, and say the figures (minutes)
+bars: ## Hold the promises of applies and of outages at full size, and say the figures (minutes)
 	HEADGATE_BARS=full go test -count=1 -v -run 'Costs|ManyApplies|Kill' ./dataplane
 	go test -run xxx -bench 10000 ./dataplane
+	HEADGATE_BARS=full go test -count=1 -v -run 'Enough|Limit' ./dataplane/e2e
 
 .PHONY: testrace
 testrace: ## All tests under the race detector

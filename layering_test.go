@@ -32,7 +32,7 @@ var floors = [][]string{
 	{"dataplane"},
 	{"ctl/manifest"},
 	{"ctl", "controlplane/..."},
-	{"cmd/...", "examples/...", "bench/...", "proto"}, // proto has tests alone
+	{"cmd/...", "examples/...", "bench/...", "proto", "dataplane/e2e"}, // the last two have tests alone
 }
 
 // boundary is an exception to the rule that a room may use whatever lies
