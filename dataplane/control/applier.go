@@ -101,6 +101,9 @@ type Applier struct {
 	jobs     map[ticket]*job // admitted and not finished; at most two
 	active   *activation     // nil: nothing
 	degraded degradations
+	// committing: a snapshot is being made live, so that what changes of degraded
+	// is published after that; unpublished: something has.
+	committing, unpublished bool
 }
 
 // NewApplier returns an Applier with nothing active. Close ends it.

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -440,5 +441,35 @@ func TestTrace(t *testing.T) {
 	}
 	if parents["headgate.apply"] != "ctl apply" {
 		t.Errorf("apply is under %q", parents["headgate.apply"])
+	}
+}
+
+// What begins to fail while a snapshot is made live is said after it is ACTIVE.
+func TestDegradedWhileCommitting(t *testing.T) {
+	node := &fakeNode{}
+	a := newApplier(t, node, nil)
+	reader := a.Events().ReadNew()
+	_, changed := a.Degradations()
+	web := &controlv1.ResourceName{Kind: controlv1.ResourceKind_RESOURCE_KIND_LISTENER, Name: "web"}
+	node.committing = func() {
+		a.Degrade(web, "has no certificate yet")
+		select {
+		case <-changed:
+			t.Error("said before the snapshot was active")
+		default:
+		}
+	}
+	if _, err := a.Apply(t.Context(), Request{Snapshot: config("one", 1, 2)}); err != nil {
+		t.Fatal(err)
+	}
+	<-changed
+	events, _ := reader.Ready(10)
+	var got []string
+	for _, e := range events {
+		u := e.GetSnapshot().GetUpdate()
+		got = append(got, fmt.Sprintf("%s %d %d", stateName(u.GetState()), u.GetSnapshot().GetGeneration(), len(u.GetDegradations())))
+	}
+	if n := len(got); n < 2 || got[n-2] != "ACTIVE 1 0" || got[n-1] != "DEGRADED 1 1" {
+		t.Errorf("events: %q", got)
 	}
 }

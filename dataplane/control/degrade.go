@@ -40,7 +40,6 @@ func (d *degradations) set(resource *controlv1.ResourceName, reason string, now 
 		d.list = map[resourceKey]*controlv1.Degradation{}
 	}
 	d.list[key] = &controlv1.Degradation{Resource: resource, Reason: reason, Since: since}
-	d.wake()
 	return true
 }
 
@@ -50,7 +49,6 @@ func (d *degradations) clear(resource *controlv1.ResourceName) bool {
 		return false
 	}
 	delete(d.list, key)
-	d.wake()
 	return true
 }
 
@@ -96,7 +94,7 @@ func (a *Applier) Degrade(resource *controlv1.ResourceName, reason string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.degraded.set(resource, reason, time.Now()) {
-		a.publishDegraded()
+		a.degradedChanged()
 	}
 }
 
@@ -105,6 +103,27 @@ func (a *Applier) Recover(resource *controlv1.ResourceName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.degraded.clear(resource) {
+		a.degradedChanged()
+	}
+}
+
+// degradedChanged publishes what does not work. While a snapshot is being made
+// live that waits until it is ACTIVE, for it may be about that one. The caller
+// holds mu.
+func (a *Applier) degradedChanged() {
+	if a.committing {
+		a.unpublished = true
+		return
+	}
+	a.degraded.wake()
+	a.publishDegraded()
+}
+
+// endCommit publishes what changed meanwhile. The caller holds mu.
+func (a *Applier) endCommit() {
+	if a.committing = false; a.unpublished {
+		a.unpublished = false
+		a.degraded.wake()
 		a.publishDegraded()
 	}
 }

@@ -99,6 +99,7 @@ func (a *Applier) run(j *job) {
 	} else {
 		a.conclude(j, nil, err)
 	}
+	a.endCommit()
 	next := a.machine.finish(err == nil)
 	if next == nil {
 		return
@@ -118,6 +119,7 @@ func (a *Applier) activate(j *job) (*activation, error) {
 	}
 	a.mu.Lock()
 	refusal := a.machine.seal()
+	a.committing = true
 	a.mu.Unlock()
 	if refusal == nil && j.ctx.Err() != nil {
 		refusal = stopping()

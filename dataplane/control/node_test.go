@@ -35,6 +35,8 @@ type fakeNode struct {
 	hold      chan struct{} // nil: Prepare returns at once
 	entered   chan string   // the version, each time Prepare begins; may be nil
 	status    *controlv1.StatusResponse
+
+	committing func() // is called by Commit; may be nil
 }
 
 func (n *fakeNode) Prepare(ctx context.Context, s *snapshot.Snapshot) (Prepared, error) {
@@ -92,6 +94,9 @@ func (p *fakePrepared) Commit(generation uint64) {
 	p.node.mu.Lock()
 	defer p.node.mu.Unlock()
 	p.end()
+	if p.node.committing != nil {
+		p.node.committing()
+	}
 	p.node.live = p.s
 	p.node.committed = append(p.node.committed, generation)
 }
