@@ -23,7 +23,7 @@ func describeEvent(e *controlv1.Event) (kind, text string) {
 	case *controlv1.Event_Snapshot:
 		return "snapshot", snapshotText(d.Snapshot.GetUpdate())
 	case *controlv1.Event_Certificate:
-		return "certificate", d.Certificate.GetCertificate() + " " + works(d.Certificate.GetHealthy(), d.Certificate.GetCause())
+		return "certificate", certificateText(d.Certificate)
 	case *controlv1.Event_Dns:
 		return "dns", fmt.Sprintf("%s %s %s, %d addresses in use", d.Dns.GetCluster(), d.Dns.GetName(),
 			works(d.Dns.GetHealthy(), d.Dns.GetCause()), d.Dns.GetAddressCount())
@@ -78,6 +78,15 @@ func snapshotText(u *controlv1.StateUpdate) string {
 		return fmt.Sprintf("%s, %s: %s", text, resourceName(first.GetResource()), first.GetReason())
 	}
 	return text
+}
+
+// certificateText says why, which is a sentence about the certificate: that it
+// will expire soon is no trouble yet, and that it was obtained is none.
+func certificateText(c *controlv1.CertificateEvent) string {
+	if c.GetCause() == "" {
+		return c.GetCertificate() + " " + works(c.GetHealthy(), "")
+	}
+	return c.GetCertificate() + " " + c.GetCause()
 }
 
 func gapText(g *controlv1.GapEvent) string {
