@@ -21,11 +21,11 @@ var floors = [][]string{
 	{"gen/headgate/config/v1"},
 	{"gen/headgate/control/v1"},
 	{
-		"dataplane/message", "dataplane/socket", "dataplane/certificate/testca",
+		"dataplane/message", "dataplane/socket", "dataplane/certificate/acme", "dataplane/certificate/testca",
 		"dataplane/upstream/balance", "dataplane/upstream/breaker", "dataplane/upstream/health", "dataplane/upstream/retry",
 		"dataplane/filter/sample",
 	},
-	{"dataplane/http1", "dataplane/http2", "dataplane/route", "dataplane/certificate", "dataplane/upstream/pool", "dataplane/upstream/resolve", "dataplane/filter/fault"},
+	{"dataplane/http1", "dataplane/http2", "dataplane/route", "dataplane/certificate", "dataplane/certificate/acme/pebble", "dataplane/upstream/pool", "dataplane/upstream/resolve", "dataplane/filter/fault"},
 	{"dataplane/snapshot", "dataplane/http3"},
 	{"dataplane/upstream", "dataplane/telemetry", "dataplane/listener"},
 	{"dataplane/proxy", "dataplane/control", "dataplane/admin"},

@@ -21,10 +21,7 @@ var (
 // prepareCertificates reads the certificates that are new. The error names the
 // fields at fault.
 func (s *Server) prepareCertificates(snap *snapshot.Snapshot) (*certificate.Set, error) {
-	sources := make([]certificate.Source, len(snap.Certificates))
-	for i, c := range snap.Certificates {
-		sources[i] = c.Source
-	}
+	sources := sourcesOf(snap)
 	bundles := make([]certificate.BundleSource, len(snap.Bundles))
 	for i, b := range snap.Bundles {
 		bundles[i] = b.Source
@@ -35,6 +32,36 @@ func (s *Server) prepareCertificates(snap *snapshot.Snapshot) (*certificate.Set,
 		errs = append(errs, &control.FieldError{Path: f.Path, Err: f.Err})
 	}
 	return set, errors.Join(errs...)
+}
+
+// sourcesOf lists the certificates and, of those that an authority gives, what
+// they are used for.
+func sourcesOf(snap *snapshot.Snapshot) []certificate.Source {
+	shown, used, inClear := map[string]bool{}, map[string]bool{}, false
+	for _, l := range snap.Listeners {
+		if l.TLS == nil {
+			inClear = inClear || l.Network == "tcp"
+			continue
+		}
+		for _, name := range l.TLS.Certificates {
+			shown[name], used[name] = true, true
+		}
+	}
+	for _, c := range snap.Clusters {
+		if c.TLS != nil {
+			used[c.TLS.Certificate] = true
+		}
+	}
+	sources := make([]certificate.Source, len(snap.Certificates))
+	for i, c := range snap.Certificates {
+		sources[i] = c.Source
+		if c.Source.ACME != nil {
+			a := *c.Source.ACME
+			a.Used, a.HTTP, a.ALPN = used[c.Source.Name], inClear, shown[c.Source.Name]
+			sources[i].ACME = &a
+		}
+	}
+	return sources
 }
 
 // rulesOf says what comes before the first request on the connections of each
@@ -93,9 +120,12 @@ func (s *Server) certificateChanged(e certificate.Event) {
 	} else {
 		s.applier.Degrade(resource, e.Cause)
 	}
-	if e.Cause == "" {
+	switch {
+	case e.Cause == "":
 		s.logger.Info(what+" is well again", "name", e.Name, "expires", e.Expires)
-	} else {
+	case e.Obtained:
+		s.logger.Info(what, "name", e.Name, "cause", e.Cause)
+	default:
 		s.logger.Warn(what, "name", e.Name, "cause", e.Cause)
 	}
 }

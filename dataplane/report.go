@@ -203,40 +203,6 @@ func endpointStatus(e *upstream.EndpointStatus) *controlv1.EndpointStatus {
 	return status
 }
 
-// gauges are read when metrics are.
-func (s *Server) gauges(emit func(name string, value float64, labels ...telemetry.Label)) {
-	for _, l := range s.sockets.status() {
-		emit("headgate.listener.connections", float64(l.Connections), telemetry.Label{Name: "headgate.listener", Value: l.Name})
-	}
-	s.sockets.handshakes(emit)
-	clusters := s.registry.Status()
-	for i := range clusters {
-		c := &clusters[i]
-		for j := range c.Endpoints {
-			e := &c.Endpoints[j]
-			labels := []telemetry.Label{{Name: "headgate.cluster", Value: c.Name}, {Name: "headgate.endpoint", Value: e.Address}}
-			emit("headgate.upstream.connections", float64(e.ConnectionsIdle+e.ConnectionsActive), labels...)
-			emit("headgate.upstream.active_requests", float64(e.InFlight), labels...)
-			emit("headgate.upstream.healthy", healthy(e.State), labels...)
-			emit("headgate.upstream.drained", oneIf(e.Drain != nil), labels...)
-		}
-	}
-}
-
-func oneIf(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-func healthy(s upstream.State) float64 {
-	if s == upstream.StateUnhealthy || s == upstream.StateEjected {
-		return 0
-	}
-	return 1
-}
-
 // adminOptions are what the admin pages show.
 func (s *Server) adminOptions() admin.Options {
 	return admin.Options{Recorder: s.recorder, Ready: s.readiness, Status: s.statusJSON, Config: s.configJSON}

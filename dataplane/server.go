@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -89,8 +90,11 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.applier = control.NewApplier(control.ApplierOptions{
 		Node: s, Store: s.store, Events: s.events, Tracer: s.recorder.Tracer(), Logger: o.Logger,
 	})
-	s.certificates = certificate.NewStore(certificate.Options{Folder: o.Folder, Events: s.certificateChanged, Logger: o.Logger})
-	s.recorder.Observe(s.gauges)
+	s.certificates = certificate.NewStore(certificate.Options{
+		Folder: o.Folder, Issued: issuedDir(o.StateDir), Version: o.Version, Events: s.certificateChanged, Logger: o.Logger,
+	})
+	s.engine.Answer(s.certificates.Answer)
+	s.recorder.Observe(instruments, s.observe)
 	life, end := context.WithCancel(context.Background())
 	s.end = end
 	states := s.events.ReadNew()
@@ -112,6 +116,14 @@ func (o *Options) fill() {
 	if o.Version == "" {
 		o.Version = "devel"
 	}
+}
+
+// issuedDir is where certificates are kept that authorities gave; "": in memory.
+func issuedDir(stateDir string) string {
+	if stateDir == "" {
+		return ""
+	}
+	return filepath.Join(stateDir, "acme")
 }
 
 // shards is in how many parts is kept what cores must not share.

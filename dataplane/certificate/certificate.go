@@ -1,8 +1,8 @@
 // Package certificate keeps certificates and authorities as they live: read
-// from files or given as PEM, read again when the files change, and put to use
-// at the next handshake of whoever accepts or opens TLS connections. It owns
-// the keys of session tickets and the sessions with servers, so that both
-// outlive an apply.
+// from files, given as PEM or obtained from an authority, read or obtained
+// again in time, and put to use at the next handshake of whoever accepts or
+// opens TLS connections. It owns the keys of session tickets and the sessions
+// with servers, so that both outlive an apply.
 //
 // It must not know snapshots, listeners or clusters: who uses which certificate
 // is said in plain options. Nothing here touches an open connection.
@@ -26,6 +26,7 @@ type Source struct {
 	Name  string
 	Chain Text // leaf first
 	Key   Text
+	ACME  *ACME // an authority gives it; Chain and Key are empty then
 }
 
 // BundleSource says where a set of authorities comes from.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -160,9 +161,23 @@ func mustShake(t testing.TB, server, client *tls.Config) (seen tls.ConnectionSta
 // serial is that of the certificate that a client has seen.
 func serialOf(s tls.ConnectionState) string { return s.PeerCertificates[0].SerialNumber.String() }
 
+func number(t testing.TB, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // serving is a TLS server that echoes one byte at a time, with a new
 // configuration for each connection.
 func serving(t testing.TB, s *Server) string {
+	t.Helper()
+	return servingBy(t, s.Config)
+}
+
+func servingBy(t testing.TB, config func() *tls.Config) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -180,7 +195,7 @@ func serving(t testing.TB, s *Server) string {
 			go func() {
 				defer context.AfterFunc(ctx, func() { _ = raw.Close() })()
 				defer raw.Close()
-				c := tls.Server(raw, s.Config())
+				c := tls.Server(raw, config())
 				_, _ = io.Copy(c, c)
 			}()
 		}

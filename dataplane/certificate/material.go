@@ -25,6 +25,7 @@ const (
 type Certificate struct {
 	material
 	current atomic.Pointer[tls.Certificate]
+	issued  *issuance // nil: it is in files or was given
 }
 
 // Current is what the next handshake shows. It must not be changed.
@@ -39,8 +40,16 @@ type Bundle struct {
 // Current is what the next handshake verifies against. It must not be changed.
 func (b *Bundle) Current() *Roots { return b.current.Load() }
 
+// from reports whether the certificate has this source.
+func (c *Certificate) from(s Source) bool {
+	if c.issued != nil || s.ACME != nil {
+		return c.issued != nil && s.ACME != nil && c.issued.source.same(s.ACME)
+	}
+	return c.same(s.Chain, s.Key)
+}
+
 func newCertificate(s Source) *Certificate {
-	c := &Certificate{material: material{kind: KindCertificate, name: s.Name, texts: []Text{s.Chain, s.Key}}}
+	c := &Certificate{material: material{kind: KindCertificate, name: s.Name, texts: []Text{s.Chain, s.Key}, soon: soon}}
 	c.adopt = func(texts [][]byte) (time.Time, error) {
 		pair, err := ParsePair(texts[0], texts[1])
 		if err != nil {
@@ -53,7 +62,7 @@ func newCertificate(s Source) *Certificate {
 }
 
 func newBundle(s BundleSource) *Bundle {
-	b := &Bundle{material: material{kind: KindBundle, name: s.Name, texts: []Text{s.Text}}}
+	b := &Bundle{material: material{kind: KindBundle, name: s.Name, texts: []Text{s.Text}, soon: soon}}
 	b.adopt = func(texts [][]byte) (time.Time, error) {
 		roots, err := ParseRoots(texts[0])
 		if err != nil {
@@ -79,6 +88,8 @@ type material struct {
 	failed  int               // reads that found it broken in the same way, one after the other
 	expires time.Time         // of what is in use
 	said    verdict           // last
+	lacks   string            // why it is not what an authority should have given; "": it is
+	soon    time.Duration     // before its end is it spoken of
 }
 
 // refresh reads the texts and puts them to use if they are other ones and good.

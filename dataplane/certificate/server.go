@@ -84,6 +84,9 @@ func (s *Server) build(now time.Time) *serverState {
 
 		DynamicRecordSizingDisabled: true, // a record is a write, and full ones are fewer
 	}
+	if slices.ContainsFunc(s.options.Certificates, func(c *Certificate) bool { return c.issued != nil }) {
+		config.GetConfigForClient = s.challenged
+	}
 	purpose := s.authenticate(config)
 	secrets, until := s.store.tickets.at(now)
 	state.until = until

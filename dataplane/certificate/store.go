@@ -8,12 +8,19 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/headgate/headgate/dataplane/certificate/acme"
 )
 
 // Options say what a Store works with. The zero value is ready to use.
 type Options struct {
 	// Folder is where relative paths begin; default the working directory.
 	Folder string
+	// Issued is where accounts and certificates are kept that authorities gave;
+	// default: in memory.
+	Issued string
+	// Version is that of the program, for the authorities.
+	Version string
 	// Events hears how certificates fare, in order, on a goroutine of the
 	// store's; default: nobody does.
 	Events func(Event)
@@ -43,6 +50,11 @@ type Store struct {
 	tickets tickets
 	changes atomic.Uint64 // grows when something else is in use than before
 
+	kept       *acme.Storage
+	challenges acme.Challenges
+	authority  *acme.Client
+	attempts   chan attempt // that have ended
+
 	commits chan struct{} // one message: another set was committed
 	reloads chan chan struct{}
 	stopped context.Context
@@ -57,10 +69,13 @@ type Store struct {
 // NewStore starts an empty store. Close must be called.
 func NewStore(o Options) *Store {
 	s := &Store{
-		options: o.withDefaults(),
-		commits: make(chan struct{}, 1),
-		reloads: make(chan chan struct{}),
+		options:  o.withDefaults(),
+		attempts: make(chan attempt),
+		commits:  make(chan struct{}, 1),
+		reloads:  make(chan chan struct{}),
 	}
+	s.kept = acme.NewStorage(s.options.Issued)
+	s.authority = acme.NewClient(s.kept, &s.challenges, s.options.Version)
 	s.committed = newSet(s)
 	s.stopped, s.stop = context.WithCancel(context.Background())
 	w := newWatcher(s)
@@ -79,10 +94,13 @@ type Set struct {
 	store        *Store
 	certificates map[string]*Certificate
 	bundles      map[string]*Bundle
+	wanted       map[*Certificate]*ACME // of those that an authority gives
 }
 
 func newSet(s *Store) *Set {
-	return &Set{store: s, certificates: map[string]*Certificate{}, bundles: map[string]*Bundle{}}
+	return &Set{
+		store: s, certificates: map[string]*Certificate{}, bundles: map[string]*Bundle{}, wanted: map[*Certificate]*ACME{},
+	}
 }
 
 // Certificate is the one of that name, or nil.
@@ -114,12 +132,14 @@ func (s *Store) Prepare(certificates []Source, bundles []BundleSource) (*Set, []
 	var faults []*SourceError
 	for i, source := range certificates {
 		c := old.certificates[source.Name]
-		if c == nil || !c.same(source.Chain, source.Key) {
-			c = newCertificate(source)
-			c.refresh(s.options.Folder)
+		if c == nil || !c.from(source) {
+			c = s.make(source)
 			faults = append(faults, c.fault(i)...)
 		}
 		set.certificates[source.Name] = c
+		if source.ACME != nil {
+			set.wanted[c] = source.ACME
+		}
 	}
 	for i, source := range bundles {
 		b := old.bundles[source.Name]
@@ -136,6 +156,16 @@ func (s *Store) Prepare(certificates []Source, bundles []BundleSource) (*Set, []
 	return set, nil
 }
 
+// make makes a certificate with what is there of it now.
+func (s *Store) make(source Source) *Certificate {
+	if source.ACME != nil {
+		return s.newIssued(source)
+	}
+	c := newCertificate(source)
+	c.refresh(s.options.Folder)
+	return c
+}
+
 // fault is what is wrong with number i of its kind, or nothing.
 func (m *material) fault(i int) []*SourceError {
 	if m.broken == nil {
@@ -145,8 +175,13 @@ func (m *material) fault(i int) []*SourceError {
 	if errors.As(m.broken, &at) {
 		part = at.Part
 	}
-	path := "caBundles[" + strconv.Itoa(i) + "]." + [...]string{"pem", "file"}[m.texts[part].kind()]
-	if m.kind == KindCertificate {
+	var path string
+	switch {
+	case m.kind == KindBundle:
+		path = "caBundles[" + strconv.Itoa(i) + "]." + [...]string{"pem", "file"}[m.texts[part].kind()]
+	case len(m.texts) == 0:
+		path = "certificates[" + strconv.Itoa(i) + "].acme"
+	default:
 		field := [...]string{"certificate", "privateKey"}[part] + [...]string{"Pem", "File"}[m.texts[part].kind()]
 		path = "certificates[" + strconv.Itoa(i) + "]." + field
 	}

@@ -271,7 +271,10 @@ func TestExpiry(t *testing.T) {
 		healthy bool
 		says    string
 	}{
-		{soon - time.Hour, true, "expires on " + at.UTC().Format(time.DateTime)},
+		{soon - time.Hour, true, "expires in 6 days, on " + at.UTC().Format(time.DateTime)},
+		{25 * time.Hour, true, "expires in one day, on " + at.UTC().Format(time.DateTime)},
+		{5*time.Hour + time.Minute, true, "expires in 5 hours, on " + at.UTC().Format(time.DateTime)},
+		{90 * time.Minute, true, "expires in 90 minutes, on " + at.UTC().Format(time.DateTime)},
 		{0, false, "expired on " + at.UTC().Format(time.DateTime)},
 	} {
 		c.set(at.Add(-test.left))

@@ -1,6 +1,7 @@
 package certificate
 
 import (
+	"context"
 	"path/filepath"
 	"time"
 
@@ -22,10 +23,13 @@ type watcher struct {
 	store   *Store
 	notify  *fsnotify.Watcher // nil: there is none to be had
 	watched map[string]bool   // folders
+
+	asked  map[*Certificate]context.CancelFunc // attempts under way
+	warned bool                                // that nothing outlives the process
 }
 
 func newWatcher(s *Store) *watcher {
-	w := &watcher{store: s, watched: map[string]bool{}}
+	w := &watcher{store: s, watched: map[string]bool{}, asked: map[*Certificate]context.CancelFunc{}}
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
 		s.options.Logger.Warn("certificates are not watched, but read again each minute", "error", err)
@@ -60,12 +64,17 @@ func (w *watcher) run() {
 			w.store.options.Logger.Warn("watching certificates", "error", err)
 			rest.Reset(settle) // events may be lost
 			continue
+		case a := <-w.store.attempts:
+			w.settle(a)
 		case <-w.store.commits:
 			w.watch()
+			w.prune()
 		case done = <-w.store.reloads:
+			w.hasten()
 		case <-rest.C:
 		case <-ticker.C:
 		}
+		w.attend()
 		if w.reread() {
 			rest.Reset(settle)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dataplane/certificate"
+	"github.com/headgate/headgate/dataplane/certificate/acme"
 	"github.com/headgate/headgate/dataplane/socket"
 )
 
@@ -154,12 +155,20 @@ func (p *Preface) handshake(config *tls.Config) (net.Conn, error) {
 	if err := secure.Handshake(); err != nil { //nolint:noctx // as above
 		return nil, &handshakeError{err}
 	}
+	if secure.ConnectionState().NegotiatedProtocol == acme.Protocol {
+		_ = secure.Close()
+		return nil, errChallenge
+	}
 	p.counts.Handshakes.Add(1)
 	if secure.ConnectionState().DidResume {
 		p.counts.Resumed.Add(1)
 	}
 	return secure, nil
 }
+
+// errChallenge ends a connection over which an authority has seen what it asked
+// for (RFC 8737 section 3): there is no request.
+var errChallenge = errors.New("an authority asked by TLS-ALPN-01")
 
 // The bounds of a parting, in time and bytes.
 const (
@@ -189,6 +198,7 @@ func (e *handshakeError) Unwrap() error { return e.err }
 func (c *Counts) fail(err error) {
 	var handshake *handshakeError
 	switch {
+	case errors.Is(err, errChallenge):
 	case errors.Is(err, errProxyLine):
 		c.ProxyLines.Add(1)
 	case errors.Is(err, os.ErrDeadlineExceeded):

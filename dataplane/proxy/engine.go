@@ -25,8 +25,9 @@ import (
 
 // Engine serves connections with whatever generation is live.
 type Engine struct {
-	logger *slog.Logger
-	live   atomic.Pointer[lineup]
+	logger  *slog.Logger
+	answers func(path []byte) []byte // nil: none
+	live    atomic.Pointer[lineup]
 
 	lookouts lookouts
 
@@ -49,6 +50,11 @@ func New(logger *slog.Logger) *Engine {
 	e.live.Store(&lineup{current: &Generation{}})
 	return e
 }
+
+// Answer gives the answers to paths that come before every route on listeners in
+// clear text: what authorities ask for. nil is no answer; the path is normalized.
+// It is called before the first connection.
+func (e *Engine) Answer(answers func(path []byte) []byte) { e.answers = answers }
 
 // Swap makes a generation live. Requests that began before keep theirs.
 func (e *Engine) Swap(g *Generation) {
@@ -110,7 +116,7 @@ type routeState struct {
 	route    *snapshot.Route
 	clusters []*upstream.Cluster // by index in Forward.Backends
 	split    *split              // over Forward.Backends; nil if there is one
-	fault    *fault.Fault // nil: none
+	fault    *fault.Fault        // nil: none
 	request  edits
 	response edits
 }

@@ -182,6 +182,9 @@ func (x *exchange) run() {
 		return
 	}
 	x.begin()
+	if x.answered() {
+		return
+	}
 	found, ok := x.site.listener.Table.Match(&x.req, x.path, x.client)
 	if !ok {
 		x.refuse(404, reasonNoRoute, "no route matches")
@@ -190,6 +193,20 @@ func (x *exchange) run() {
 	x.match, x.route = found, &x.gen.routes[found.Route]
 	x.facts.Route = x.route.route
 	x.act()
+}
+
+// answered answers what comes before every route: an authority that asks for the
+// proof of a domain (RFC 8555 section 8.3).
+func (x *exchange) answered() bool {
+	if x.conn.engine.answers == nil || x.conn.secure {
+		return false
+	}
+	body := x.conn.engine.answers(x.path)
+	if body == nil {
+		return false
+	}
+	x.say(&answer{status: 200, contentType: "application/octet-stream", body: body})
+	return true
 }
 
 // begin tells the recording what came in, and has it decide about a trace. Of a

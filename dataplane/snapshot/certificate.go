@@ -3,6 +3,8 @@ package snapshot
 import (
 	"crypto/tls"
 	"errors"
+	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,6 +70,7 @@ func compileCertificate(in *configv1.Certificate, f *faults) *Certificate {
 		Name:  in.GetName(),
 		Chain: certificate.Text{File: in.GetCertificateFile(), PEM: in.GetCertificatePem()},
 		Key:   certificate.Text{File: in.GetPrivateKeyFile(), PEM: in.GetPrivateKeyPem()},
+		ACME:  compileACME(in.GetAcme(), f),
 	}}
 	chain, key := out.Source.Chain.PEM, out.Source.Key.PEM
 	if chain != "" {
@@ -89,6 +92,29 @@ func compileCertificate(in *configv1.Certificate, f *faults) *Certificate {
 		f.add(RulePEM, "privateKeyPem", "%v", err)
 	}
 	return out
+}
+
+// compileACME is nil for a certificate that is here already.
+func compileACME(in *configv1.Acme, f *faults) *certificate.ACME {
+	if in == nil {
+		return nil
+	}
+	for i, name := range in.GetDomains() {
+		path := item("acme.domains", i)
+		_, err := netip.ParseAddr(strings.Trim(name, "[]"))
+		switch {
+		case strings.HasPrefix(name, "*."):
+			f.add(RuleACME, path, "%s takes a challenge over DNS, which is not built: list the names that it stands for", quote(name))
+		case err == nil:
+			f.add(RuleACME, path, "%s is an address: only names are certified", quote(name))
+		}
+	}
+	if d := in.GetDirectory(); d != "" && !strings.HasPrefix(strings.ToLower(d), "https://") {
+		f.add(RuleACME, "acme.directory", "must begin with https://: the account's proofs go there")
+	}
+	return &certificate.ACME{
+		Domains: in.GetDomains(), Email: in.GetEmail(), Directory: in.GetDirectory(), Bundle: in.GetCaBundle(),
+	}
 }
 
 func compileBundle(in *configv1.CaBundle, f *faults) *Bundle {
@@ -173,6 +199,7 @@ func (c *compiler) linkTLS() {
 		used.certificate(cluster.TLS.Certificate, "tls.clientCertificate", f)
 		c.found = append(c.found, f.list...)
 	}
+	used.authorities()
 	used.warn()
 }
 
@@ -197,6 +224,27 @@ func (u *usage) bundle(name, path string, f *faults) {
 		f.add(RuleReference, path, "no CA bundle is named %s: %s", quote(name), suggest(name, "CA bundles", known))
 	}
 	u.bundles[name] = true
+}
+
+// authorities looks at the certificates that authorities give: what their
+// directories are verified by, and who can answer them.
+func (u *usage) authorities() {
+	answers := func(name string) bool {
+		return slices.ContainsFunc(u.c.out.Listeners, func(l *Listener) bool {
+			return l.TLS == nil && l.Network == "tcp" || l.TLS != nil && slices.Contains(l.TLS.Certificates, name)
+		})
+	}
+	for i, s := range u.c.out.Certificates {
+		if s.Source.ACME == nil {
+			continue
+		}
+		f := &faults{kind: "certificates", index: i}
+		u.bundle(s.Source.ACME.Bundle, "acme.caBundle", f)
+		if name := s.Source.Name; u.certificates[name] && !answers(name) {
+			f.warn(RuleACME, "acme", "no listener can answer the authority: it takes one over TLS with this certificate, or one in clear text")
+		}
+		u.c.found = append(u.c.found, f.list...)
+	}
 }
 
 func (u *usage) warn() {

@@ -134,3 +134,23 @@ caBundles: [{name: staff, file: a}]
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
 }
+
+// A certificate that nobody could be convinced to give is warned of.
+func TestUnanswerableAuthority(t *testing.T) {
+	const named = `
+listeners: [{name: web, address: "unix:/web"}%s]
+certificates: [{name: me, acme: {domains: [me.example]}}]
+clusters: [{name: users, endpoints: [{address: "127.0.0.1:1"}], tls: {serverName: a.example, clientCertificate: me}}]
+routes: [{name: all, forward: {backends: [{cluster: users}]}}]
+`
+	for more, want := range map[string]int{
+		``:                                1,
+		`, {name: clear, address: ":80"}`: 0,
+		`, {name: over, address: ":443", tls: {certificates: [me]}}`: 0,
+	} {
+		s, violations := Compile(read(t, fmt.Sprintf(named, more)))
+		if s == nil || len(violations) != want || want > 0 && violations[0].Path != "certificates[0].acme" {
+			t.Errorf("with %q: %v", more, violations)
+		}
+	}
+}

@@ -42,6 +42,10 @@ var supported = []string{
 	"certificates.certificatePem",
 	"certificates.privateKeyFile",
 	"certificates.privateKeyPem",
+	"certificates.acme.domains",
+	"certificates.acme.email",
+	"certificates.acme.directory",
+	"certificates.acme.caBundle",
 	"caBundles.name",
 	"caBundles.file",
 	"caBundles.pem",
@@ -161,7 +165,6 @@ var supported = []string{
 var unsupported = []string{
 	"listeners.ipFilter.*",
 	"listeners.http3",
-	"certificates.acme.*",
 	"clusters.dns.*",
 	"clusters.limits.adaptiveConcurrency.*",
 	"rateLimits.*",

@@ -44,6 +44,7 @@ const (
 	RuleUnused      = "unused"            // warning: nothing refers to it
 	RulePEM         = "pem"               // text that holds no certificate or key, or not those that belong together
 	RuleExpired     = "expired"           // warning: a certificate that nobody should accept any more
+	RuleACME        = "acme"              // what an authority cannot be asked for
 )
 
 // faults collects the violations of one resource. Paths given to it are

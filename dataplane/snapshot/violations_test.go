@@ -99,7 +99,14 @@ clusters[1].tls.clientCertificate: no certificate is named "me": there are no ce
 	{"no PEM", `{certificates: [{name: site, certificatePem: a, privateKeyPem: b}], caBundles: [{name: ca, pem: a}]}`, `certificates[0].certificatePem: holds no certificate in PEM [pem]
 certificates[0].privateKeyPem: holds no private key in PEM [pem]
 caBundles[0].pem: holds no certificate in PEM [pem]`},
-	{"acme", `certificates: [{name: site, acme: {domains: [a.example]}}]`, `certificates[0].acme: not supported yet: certificates[0].acme [unsupported]`},
+	{"acme", `{certificates: [{name: site, acme: {domains: [a.example], email: a@a.example, directory: "https://acme.example/dir", caBundle: ca}}], caBundles: [{name: ca, file: a}]}`, ``},
+	{"acme without names", `certificates: [{name: site, acme: {}}]`, `certificates[0].acme.domains: must contain at least 1 item(s) [repeated.min_items]`},
+	{"acme for what is no name", `certificates: [{name: site, acme: {domains: [a.example, "*.a.example", 10.0.0.1, "[::1]"]}}]`, `certificates[0].acme.domains[1]: "*.a.example" takes a challenge over DNS, which is not built: list the names that it stands for [acme]
+certificates[0].acme.domains[2]: "10.0.0.1" is an address: only names are certified [acme]
+certificates[0].acme.domains[3]: "[::1]" is an address: only names are certified [acme]`},
+	{"acme in clear", `certificates: [{name: site, acme: {domains: [a.example], directory: "http://acme.example/dir"}}]`, `certificates[0].acme.directory: must begin with https://: the account's proofs go there [acme]`},
+	{"acme with a key", `certificates: [{name: site, acme: {domains: [a.example]}, privateKeyFile: a}]`, `certificates[0]: certificateFile and certificatePem need a privateKeyFile or privateKeyPem; acme makes its own key [certificate.private_key]`},
+	{"acme's authorities", `certificates: [{name: site, acme: {domains: [a.example], caBundle: ca}}]`, `certificates[0].acme.caBundle: no CA bundle is named "ca": there are no CA bundles [reference.unknown]`},
 	{"redacted key", `certificates: [{name: site, certificateFile: a, privateKeyPem: "[redacted]"}]`, `certificates[0].privateKeyPem: was taken out when this was read back: put the secret in again [redacted]`},
 
 	{"fault", `routes: [{name: r, matches: [{path: {exact: /r}}], respond: {}, fault: {delay: {percent: 101}, abort: {percent: -1, status: 200}}}]`, `routes[1].fault.delay.percent: must be greater than or equal to 0 and less than or equal to 100 [double.gte_lte]

@@ -286,13 +286,23 @@ func TestAbandonedView(t *testing.T) {
 
 func TestObserve(t *testing.T) {
 	r := newRecorder(t, Options{})
-	r.Observe(func(emit func(string, float64, ...Label)) {
+	r.Observe([]Instrument{
+		{Name: "headgate.upstream.connections", Unit: "{connection}", Description: "Connections open."},
+		{Name: "headgate.listener.refused", Description: "Connections refused.", Counter: true},
+		{Name: "headgate.nothing", Description: "Of which there is none."},
+	}, func(emit func(string, float64, ...Label)) {
+		emit("headgate.listener.refused", 5)
 		emit("headgate.upstream.connections", 3, Label{"headgate.cluster", "a"}, Label{"headgate.endpoint", "\xff"})
 		emit("headgate.upstream.connections", 4, Label{"headgate.cluster", "b"})
 	})
 	wantLines(t, scrape(t, r),
 		`headgate_upstream_connections{headgate_cluster="a",headgate_endpoint="`+"\uFFFD"+`"} 3`,
-		`headgate_upstream_connections{headgate_cluster="b"} 4`)
+		`headgate_upstream_connections{headgate_cluster="b"} 4`,
+		`# HELP headgate_upstream_connections Connections open.`,
+		`# TYPE headgate_upstream_connections gauge`,
+		`# HELP headgate_listener_refused_total Connections refused.`,
+		`# TYPE headgate_listener_refused_total counter`,
+		`headgate_listener_refused_total 5`)
 }
 
 // Everything at once, for the race detector; nothing may be lost.

@@ -67,7 +67,7 @@ type Recorder struct {
 	routes    map[string]*routeSeries
 	clusters  map[string]*clusterSeries
 	endpoints int // series of endpoints, of all clusters; not fewer than there are
-	gauges    []func(emit func(name string, value float64, labels ...Label))
+	observers []observer
 	scraped   time.Time // when /metrics was last read
 	state     snapshotState
 	closed    bool

@@ -189,15 +189,25 @@ func (*Certificate_PrivateKeyFile) isCertificate_PrivateKey() {}
 
 func (*Certificate_PrivateKeyPem) isCertificate_PrivateKey() {}
 
-// Acme obtains a certificate from an ACME authority (RFC 8555).
+// Acme obtains a certificate from an ACME authority (RFC 8555), and renews it when a third of its life is left. Who
+// names an authority here agrees to its terms of service.
+//
+// The authority asks for a proof that the names lead here: on port 443, of a TLS listener that has this certificate
+// (TLS-ALPN-01, RFC 8737), or on port 80, of any listener in clear text (HTTP-01). Such listeners answer by themselves,
+// before any route. A certificate that no listener or cluster uses is not asked for.
+//
+// A snapshot does not wait for it: it becomes active, with a stand-in that no client trusts, and is degraded until the
+// certificate is there. What was obtained is kept in the state directory, and used again.
 type Acme struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The names to certify. 1 to 100.
+	// The names to certify. 1 to 100. Neither wildcards, which take a challenge over DNS, nor IP addresses.
 	Domains []string `protobuf:"bytes,1,rep,name=domains,proto3" json:"domains,omitempty"`
 	// The account's contact address. Default: none.
 	Email string `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
-	// URL of the authority's directory. Default: https://acme-v02.api.letsencrypt.org/directory.
-	Directory     string `protobuf:"bytes,3,opt,name=directory,proto3" json:"directory,omitempty"`
+	// URL of the authority's directory, over https. Default: https://acme-v02.api.letsencrypt.org/directory.
+	Directory string `protobuf:"bytes,3,opt,name=directory,proto3" json:"directory,omitempty"`
+	// Name of the CaBundle that the directory's own certificate must chain to. Default: the roots of the system.
+	CaBundle      string `protobuf:"bytes,4,opt,name=ca_bundle,json=caBundle,proto3" json:"ca_bundle,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -249,6 +259,13 @@ func (x *Acme) GetEmail() string {
 func (x *Acme) GetDirectory() string {
 	if x != nil {
 		return x.Directory
+	}
+	return ""
+}
+
+func (x *Acme) GetCaBundle() string {
+	if x != nil {
+		return x.CaBundle
 	}
 	return ""
 }
@@ -365,12 +382,13 @@ const file_headgate_config_v1_certificate_proto_rawDesc = "" +
 	"\x0fprivate_key_pem\x18\x06 \x01(\tB\x0e\xbaH\br\x06\x10\x01(\x80\x80\x04\x80\x01\x01H\x01R\rprivateKeyPem:\xd0\x01\xbaH\xcc\x01\x1a\xc9\x01\n" +
 	"\x17certificate.private_key\x12acertificateFile and certificatePem need a privateKeyFile or privateKeyPem; acme makes its own key\x1aKhas(this.acme) != (has(this.private_key_file) || has(this.private_key_pem))B\x0f\n" +
 	"\x06source\x12\x05\xbaH\x02\b\x01B\r\n" +
-	"\vprivate_key\"\x85\x01\n" +
+	"\vprivate_key\"\xb2\x01\n" +
 	"\x04Acme\x120\n" +
 	"\adomains\x18\x01 \x03(\tB\x16\xbaH\x13\x92\x01\x10\b\x01\x10d\x18\x01\"\br\x06\x88\xf3վ\x05\x01R\adomains\x12 \n" +
 	"\x05email\x18\x02 \x01(\tB\n" +
 	"\xbaH\a\xd8\x01\x01r\x02`\x01R\x05email\x12)\n" +
-	"\tdirectory\x18\x03 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\x88\x01\x01R\tdirectory\"\x82\x01\n" +
+	"\tdirectory\x18\x03 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\x88\x01\x01R\tdirectory\x12+\n" +
+	"\tca_bundle\x18\x04 \x01(\tB\x0e\xbaH\v\xd8\x01\x01r\x06\xc8\xf2վ\x05\x01R\bcaBundle\"\x82\x01\n" +
 	"\bCaBundle\x12\"\n" +
 	"\x04name\x18\x01 \x01(\tB\x0e\xbaH\v\xc8\x01\x01r\x06\xc8\xf2վ\x05\x01R\x04name\x12 \n" +
 	"\x04file\x18\x02 \x01(\tB\n" +
