@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -13,103 +12,6 @@ import (
 	"testing"
 	"time"
 )
-
-// line is one connection to a proxy, and the next one when that has ended. It
-// never sends a request twice. Several goroutines may use one of HTTP/2.
-type line struct {
-	address   string
-	transport *http.Transport
-
-	mu   sync.Mutex
-	conn *http.ClientConn // nil: none yet, or it has ended
-}
-
-func newTransport(http2 bool) *http.Transport {
-	t := &http.Transport{Protocols: new(http.Protocols), DisableCompression: true}
-	t.Protocols.SetHTTP1(!http2)
-	t.Protocols.SetUnencryptedHTTP2(http2)
-	return t
-}
-
-// take gives the connection, a new one if there is none that is usable.
-func (l *line) take(ctx context.Context) (*http.ClientConn, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.conn != nil && l.conn.Err() == nil {
-		return l.conn, nil
-	}
-	l.drop(l.conn)
-	var err error
-	l.conn, err = l.transport.NewClientConn(ctx, "http", l.address)
-	return l.conn, err
-}
-
-// drop closes a connection that is of no use any more.
-func (l *line) drop(c *http.ClientConn) {
-	if c != nil {
-		_ = c.Close() // it is broken
-	}
-	if c == l.conn {
-		l.conn = nil
-	}
-}
-
-func (l *line) close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.drop(l.conn)
-}
-
-// answer is what became of a request.
-type answer struct {
-	from   string // the backend that answered
-	headed bool   // the head of an answer had come: it was being answered
-	fault  error  // nil: answered, whole and right
-}
-
-// ask sends one request and reads its answer to the end.
-func (l *line) ask(ctx context.Context, method, kind, id string) (a answer) {
-	conn, err := l.take(ctx)
-	if err != nil {
-		return answer{fault: fmt.Errorf("no connection: %w", err)}
-	}
-	defer func() {
-		if a.fault != nil && l.transport.Protocols.HTTP1() {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.drop(conn)
-		}
-	}()
-	r, err := http.NewRequestWithContext(ctx, method, "http://"+l.address+kind+id, bodyFor(method, id))
-	if err != nil {
-		return answer{fault: err}
-	}
-	response, err := conn.RoundTrip(r)
-	if err != nil {
-		return answer{fault: fmt.Errorf("no answer: %w", err)}
-	}
-	defer response.Body.Close()
-	a = answer{from: response.Header.Get(nameField), headed: true}
-	body, err := io.ReadAll(response.Body)
-	switch {
-	case response.StatusCode != http.StatusOK:
-		a.headed = false // this is the proxy's own
-		a.fault = fmt.Errorf("status %d: %s", response.StatusCode, response.Header.Get("Proxy-Status"))
-	case err != nil:
-		a.fault = fmt.Errorf("cut off: %w", err)
-	case string(body) != bodyOf(kind, id):
-		a.headed = false // it looks whole, and is not: worse than any other fault
-		a.fault = errors.New("another body than the backend's")
-	}
-	return a
-}
-
-func bodyFor(method, id string) io.Reader {
-	if method == http.MethodPost {
-		return strings.NewReader(id)
-	}
-	return http.NoBody
-}
 
 // loss is a kind of failed requests.
 type loss struct {
@@ -146,7 +48,7 @@ func startLoad(t testing.TB, address string, http2 bool, connections, each int, 
 	ctx, l.stop = context.WithCancel(requests)
 	l.under.Store("")
 	for range connections {
-		l.lines = append(l.lines, &line{address: address, transport: newTransport(http2)})
+		l.lines = append(l.lines, &line{address: address, http2: http2})
 	}
 	for _, line := range l.lines {
 		for range each {
@@ -170,8 +72,7 @@ func (l *load) end() {
 }
 
 // run sends one request after the other: of sixteen, one is an order and three
-// have long answers. They share a context: one of its own that is cancelled when
-// a request is over can cost net/http the connection.
+// have long answers.
 func (l *load) run(ctx, requests context.Context, on *line) {
 	for ctx.Err() == nil {
 		n := l.asked.Add(1)

@@ -182,7 +182,7 @@ func (s setting) write(t testing.TB, name, text string) string {
 // ready waits until the proxy passes a request on.
 func (p *proxy) ready(t testing.TB, http2 bool) {
 	t.Helper()
-	l := &line{address: p.address, transport: newTransport(http2)}
+	l := &line{address: p.address, http2: http2}
 	defer l.close()
 	until(t, "an answer through "+filepath.Base(p.Path), func() bool {
 		select {
