@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate/headgate/dataplane/certificate"
 	"github.com/headgate/headgate/dataplane/control"
+	"github.com/headgate/headgate/dataplane/http3"
 	"github.com/headgate/headgate/dataplane/listener"
 	"github.com/headgate/headgate/dataplane/snapshot"
 	"github.com/headgate/headgate/dataplane/telemetry"
@@ -15,6 +16,7 @@ import (
 // The protocols that are offered by ALPN, the preferred one first.
 var (
 	downstreamProtocols = []string{"h2", "http/1.1"}
+	quicProtocols       = []string{http3.Protocol}
 	upstreamProtocols   = []string{"http/1.1"}
 )
 
@@ -71,15 +73,18 @@ func rulesOf(snap *snapshot.Snapshot, set *certificate.Set) []*listener.Rules {
 	for i, l := range snap.Listeners {
 		list[i] = &listener.Rules{Proxy: l.ProxyProtocol, Trusted: l.Trusted, Timeout: l.HeaderTimeout}
 		if l.TLS != nil {
-			list[i].TLS = serverOf(l, set).Config
+			list[i].TLS = serverOf(l, set, downstreamProtocols).Config
+		}
+		if l.HTTP3 {
+			list[i].QUIC = serverOf(l, set, quicProtocols).Config
 		}
 	}
 	return list
 }
 
-func serverOf(l *snapshot.Listener, set *certificate.Set) *certificate.Server {
+func serverOf(l *snapshot.Listener, set *certificate.Set, protocols []string) *certificate.Server {
 	options := certificate.ServerOptions{
-		Name: l.Name, MinVersion: l.TLS.MinVersion, Protocols: downstreamProtocols,
+		Name: l.Name, MinVersion: l.TLS.MinVersion, Protocols: protocols,
 		Clients: set.Bundle(l.TLS.ClientBundle), Optional: l.TLS.ClientOptional,
 	}
 	for _, name := range l.TLS.Certificates {

@@ -44,7 +44,7 @@ func (s *Server) Prepare(ctx context.Context, snap *snapshot.Snapshot) (control.
 		clusters[i] = p.clusters.Cluster(i)
 	}
 	p.view = s.recorder.View(snap)
-	p.next = proxy.NewGeneration(snap, clusters, p.view, p.sockets.slots, s.engine.Live())
+	p.next = proxy.NewGeneration(snap, clusters, p.view, p.sockets.places, s.engine.Live())
 	return p, nil
 }
 

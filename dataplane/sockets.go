@@ -33,21 +33,24 @@ type sockets struct {
 	bound    map[string]*boundSocket
 	slots    []bool // taken
 	draining []*boundSocket
+	udp      map[string]*udpSocket // by address
 }
 
 type boundSocket struct {
 	*listener.Listener
-	key    string // in sockets.bound
+	key    string    // in sockets.bound
+	quic   *quicSide // nil: HTTP/3 is not served
 	config *snapshot.Listener
 	slot   int
 	shown  bool // of the committed snapshot
 
 	rules  atomic.Pointer[listener.Rules] // of the committed snapshot
 	counts listener.Counts
+	sides  sync.WaitGroup // what was quic and drains
 }
 
 func newSockets(engine *proxy.Engine, logger *slog.Logger) *sockets {
-	s := &sockets{engine: engine, logger: logger, bound: map[string]*boundSocket{}}
+	s := &sockets{engine: engine, logger: logger, bound: map[string]*boundSocket{}, udp: map[string]*udpSocket{}}
 	s.patience, s.cut = context.WithCancel(context.Background())
 	return s
 }
@@ -56,17 +59,23 @@ func newSockets(engine *proxy.Engine, logger *slog.Logger) *sockets {
 type preparedSockets struct {
 	listeners []*snapshot.Listener
 	rules     []*listener.Rules // by index in listeners
-	slots     []int             // likewise
+	places    []proxy.Place     // likewise
+	udp       []*udpSocket      // likewise; of those for which HTTP/3 is turned on
 	made      []*boundSocket
 }
 
 // key is what a socket is known by: its address and, if the kernel chooses the
 // port, the name, since each such listener has a port of its own.
 func key(l *snapshot.Listener) string {
-	if l.Network == "tcp" && strings.HasSuffix(l.Address, ":0") {
+	if chosen(l) {
 		return l.Network + ":" + l.Address + " " + l.Name
 	}
 	return l.Network + ":" + l.Address
+}
+
+// chosen reports whether the kernel chooses the port.
+func chosen(l *snapshot.Listener) bool {
+	return l.Network == "tcp" && strings.HasSuffix(l.Address, ":0")
 }
 
 // prepare binds what is not bound yet. rules are those of the listeners. The
@@ -74,27 +83,70 @@ func key(l *snapshot.Listener) string {
 func (s *sockets) prepare(listeners []*snapshot.Listener, rules []*listener.Rules) (*preparedSockets, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := &preparedSockets{listeners: listeners, rules: rules, slots: make([]int, len(listeners))}
+	p := &preparedSockets{
+		listeners: listeners, rules: rules,
+		places: make([]proxy.Place, len(listeners)), udp: make([]*udpSocket, len(listeners)),
+	}
 	var faults []error
-	for i, l := range listeners {
-		b := s.bound[key(l)]
-		if b == nil {
-			sock, err := listener.Bind(l.Network, l.Address, s.logger)
-			if err != nil {
-				faults = append(faults, &control.FieldError{Path: fmt.Sprintf("listeners[%d].address", i), Err: err})
-				continue
-			}
-			b = &boundSocket{Listener: sock, key: key(l), config: l, slot: s.takeSlot()}
-			s.bound[b.key] = b
-			p.made = append(p.made, b)
+	for i := range listeners {
+		if err := s.prepareOne(p, i); err != nil {
+			faults = append(faults, err)
 		}
-		p.slots[i] = b.slot
 	}
 	if len(faults) > 0 {
 		s.undo(p)
 		return nil, errors.Join(faults...)
 	}
 	return p, nil
+}
+
+// prepareOne binds what listener i has not bound yet. The caller holds mu.
+func (s *sockets) prepareOne(p *preparedSockets, i int) error {
+	l := p.listeners[i]
+	b := s.bound[key(l)]
+	if b == nil {
+		sock, udp, fault := s.bind(l)
+		if fault != nil {
+			fault.Path = fmt.Sprintf("listeners[%d].%s", i, fault.Path)
+			return fault
+		}
+		b = &boundSocket{Listener: sock, key: key(l), config: l, slot: s.takeSlot()}
+		s.bound[b.key] = b
+		p.made, p.udp[i] = append(p.made, b), udp
+	} else if l.HTTP3 && b.quic == nil {
+		udp, err := s.bindUDP(l, b.Addr())
+		if err != nil {
+			return &control.FieldError{Path: fmt.Sprintf("listeners[%d].http3", i), Err: err}
+		}
+		p.udp[i] = udp
+	}
+	p.places[i].Slot = b.slot
+	if l.HTTP3 {
+		p.places[i].QUICPort = b.Addr().(*net.TCPAddr).Port
+	}
+	return nil
+}
+
+// bind binds what a listener needs that has nothing yet. The path of the fault is
+// the listener's own.
+func (s *sockets) bind(l *snapshot.Listener) (*listener.Listener, *udpSocket, *control.FieldError) {
+	for tries := 0; ; tries++ {
+		sock, err := listener.Bind(l.Network, l.Address, s.logger)
+		if err != nil {
+			return nil, nil, &control.FieldError{Path: "address", Err: err}
+		}
+		if !l.HTTP3 {
+			return sock, nil, nil
+		}
+		udp, err := s.bindUDP(l, sock.Addr())
+		if err == nil {
+			return sock, udp, nil
+		}
+		sock.Stop()
+		if !chosen(l) || tries == maxChoices {
+			return nil, nil, &control.FieldError{Path: "http3", Err: err}
+		}
+	}
 }
 
 func (s *sockets) takeSlot() int {
@@ -123,6 +175,9 @@ func (s *sockets) undo(p *preparedSockets) {
 		s.slots[b.slot] = false
 		b.Drain(over)
 	}
+	for _, udp := range p.udp {
+		s.releaseUDP(udp)
+	}
 }
 
 // commit accepts on the new sockets and drains those that are gone. The
@@ -137,6 +192,11 @@ func (s *sockets) commit(p *preparedSockets) {
 		b.config, b.shown = l, true
 		b.rules.Store(p.rules[i])
 		b.SetLimit(connectionLimit(l))
+		if l.HTTP3 && b.quic == nil {
+			s.openQUIC(b, p.udp[i])
+		} else if !l.HTTP3 && b.quic != nil {
+			s.retireQUIC(b)
+		}
 	}
 	for _, b := range p.made {
 		b.Serve(s.opener(b))
@@ -169,6 +229,9 @@ func (s *sockets) opener(b *boundSocket) func(net.Conn, uint64) listener.Conn {
 // gone. The caller holds mu.
 func (s *sockets) retire(b *boundSocket) {
 	b.Stop()
+	if b.quic != nil {
+		s.retireQUIC(b)
+	}
 	s.draining = append(s.draining, b)
 	s.drains.Go(func() {
 		ctx, cancel := context.WithTimeout(s.patience, b.config.DrainTimeout)
@@ -176,6 +239,7 @@ func (s *sockets) retire(b *boundSocket) {
 		if cut := b.Drain(ctx); cut > 0 {
 			s.logger.Warn("connections were cut after the drain timeout", "listener", b.config.Name, "connections", cut)
 		}
+		b.sides.Wait()
 		s.free(b)
 	})
 }

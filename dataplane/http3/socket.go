@@ -32,7 +32,8 @@ type Terms struct {
 
 // Bind opens a socket; address is host:port.
 func Bind(address string) (*Socket, error) {
-	udp, err := net.ListenPacket("udp", address)
+	var config net.ListenConfig
+	udp, err := config.ListenPacket(context.Background(), "udp", address)
 	if err != nil {
 		return nil, err
 	}

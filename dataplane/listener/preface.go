@@ -28,6 +28,8 @@ type Rules struct {
 	Trusted []netip.Prefix
 	// TLS gives the configuration of the next handshake; nil: clear text.
 	TLS func() *tls.Config
+	// QUIC is the same for clients that come over QUIC; nil: none do.
+	QUIC func() *tls.Config
 	// Timeout is how long the PROXY line and the handshake may take together;
 	// 0: for ever.
 	Timeout time.Duration

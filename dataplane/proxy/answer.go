@@ -139,6 +139,9 @@ func (x *exchange) appendAnswer(dst []byte, a *answer) []byte {
 	if x.route != nil {
 		dst = append(dst, x.route.response.lines...)
 	}
+	if x.announces() {
+		dst = appendField(dst, "Alt-Svc", x.site.alternative)
+	}
 	dst = x.appendPersistence(dst)
 	if noLength(a.status) || a.status == 304 {
 		a.body = nil

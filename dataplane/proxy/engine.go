@@ -107,8 +107,15 @@ type Generation struct {
 
 // site is what a generation says of one listener.
 type site struct {
-	listener *snapshot.Listener
-	limits   http1.Limits
+	listener    *snapshot.Listener
+	limits      http1.Limits
+	alternative []byte // value of Alt-Svc, nil: there is none
+}
+
+// Place is where a listener is.
+type Place struct {
+	Slot     int
+	QUICPort int // on which HTTP/3 is served, 0: it is not
 }
 
 // routeState is a route with its live clusters and its edits prepared.
@@ -122,20 +129,20 @@ type routeState struct {
 }
 
 // NewGeneration joins a snapshot with its live clusters. clusters are by
-// snapshot.Cluster.Index; slots gives the slot of each listener by its index in
-// the snapshot. prev is the generation before, or nil: the position in the
+// snapshot.Cluster.Index; places are those of the listeners by their index in the
+// snapshot. prev is the generation before, or nil: the position in the
 // split of a route that has the same weights is kept.
-func NewGeneration(s *snapshot.Snapshot, clusters []*upstream.Cluster, view *telemetry.View, slots []int, prev *Generation) *Generation {
+func NewGeneration(s *snapshot.Snapshot, clusters []*upstream.Cluster, view *telemetry.View, places []Place, prev *Generation) *Generation {
 	g := &Generation{Snapshot: s, View: view, routes: make([]routeState, len(s.Routes))}
 	before := prev.splits()
 	for i, r := range s.Routes {
 		g.routes[i] = newRouteState(r, clusters, before)
 	}
 	for i, l := range s.Listeners {
-		for len(g.sites) <= slots[i] {
+		for len(g.sites) <= places[i].Slot {
 			g.sites = append(g.sites, nil)
 		}
-		g.sites[slots[i]] = &site{listener: l, limits: http1.Limits{
+		g.sites[places[i].Slot] = &site{alternative: alternative(places[i].QUICPort), listener: l, limits: http1.Limits{
 			HeadBytes:   l.MaxHeaderBytes,
 			Fields:      l.MaxHeaders,
 			TargetBytes: l.MaxTargetBytes,

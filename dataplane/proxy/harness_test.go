@@ -80,11 +80,14 @@ func (g *gate) apply(manifest string) {
 		clusters[i] = prepared.Cluster(i)
 	}
 	view := g.recorder.View(snap)
-	slots := make([]int, len(snap.Listeners))
-	for i := range slots {
-		slots[i] = i
+	places := make([]proxy.Place, len(snap.Listeners))
+	for i := range places {
+		places[i].Slot = i
+		if g.side != nil {
+			places[i].QUICPort = g.side.socket.Addr().(*net.UDPAddr).Port
+		}
 	}
-	next := proxy.NewGeneration(snap, clusters, view, slots, g.engine.Live())
+	next := proxy.NewGeneration(snap, clusters, view, places, g.engine.Live())
 	g.registry.Commit(prepared)
 	g.recorder.Use(view)
 	g.engine.Swap(next)

@@ -125,6 +125,9 @@ func (x *exchange) appendResponseHead(dst []byte, body message.Body) []byte {
 	dst = http1.AppendStatusLine(dst, resp.Status, resp.Reason)
 	dst = x.appendResponseFields(dst, body)
 	dst = append(dst, x.route.response.lines...)
+	if x.announces() {
+		dst = appendField(dst, "Alt-Svc", x.site.alternative)
+	}
 	if x.bindsClient() {
 		dst = append(x.appendAffinity(append(dst, "Set-Cookie: "...)), "\r\n"...)
 	}
@@ -156,6 +159,10 @@ func (x *exchange) passes(f *message.Field, kind message.BodyKind, names bool) b
 	case message.Trailer:
 		if kind != message.BodyChunked {
 			return false
+		}
+	case message.Other:
+		if x.site.alternative != nil && message.EqualToken(f.Name, altSvc) {
+			return false // it speaks of the upstream's ports
 		}
 	default:
 		if f.ID.HopByHop() {

@@ -1,12 +1,14 @@
 package proxy
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 
 	"github.com/quic-go/quic-go"
 
 	"github.com/headgate/headgate/dataplane/http3"
+	"github.com/headgate/headgate/dataplane/message"
 )
 
 // QUICConn is one client connection of HTTP/3. Serve runs it; Drain and Close may be
@@ -45,6 +47,28 @@ func (e *Engine) QUICOptions(slot int) http3.Options {
 		IdleTimeout:          l.IdleTimeout,
 		ExtendedConnect:      true,
 	}
+}
+
+const altSvc = "alt-svc"
+
+var altSvcField = message.Field{Name: []byte(altSvc)}
+
+// alternative is the value of Alt-Svc (RFC 7838 section 3) that tells clients of
+// HTTP/3 on a port, for a day; nil if there is none.
+func alternative(port int) []byte {
+	if port == 0 {
+		return nil
+	}
+	return fmt.Appendf(nil, `h3=":%d"; ma=86400`, port)
+}
+
+// announces reports whether the answer tells of HTTP/3. A connection that drains
+// tells nothing: its listener may be going.
+func (x *exchange) announces() bool {
+	if x.site == nil || x.site.alternative == nil || !x.conn.secure || x.req.Major >= 3 || x.conn.drain.Load() {
+		return false
+	}
+	return x.route == nil || !x.route.response.drops(&altSvcField)
 }
 
 // Serve runs the connection to its end and closes it.

@@ -149,6 +149,9 @@ func (x *exchange) writeStreamHead(body message.Body, end bool) *failure {
 		x.addOut(message.ContentLength, strconv.AppendInt(x.out, body.Length, 10))
 	}
 	x.addEdits(&x.route.response)
+	if x.resp.Status >= 200 && x.announces() {
+		x.fields.AddID(message.Other, altSvcField.Name, x.site.alternative)
+	}
 	if x.resp.Status >= 200 && x.bindsClient() {
 		x.addOut(message.SetCookie, x.appendAffinity(x.out))
 	}
@@ -211,6 +214,9 @@ func (x *exchange) sayStream(a *answer) {
 	}
 	if x.route != nil {
 		x.addEdits(&x.route.response)
+	}
+	if x.announces() {
+		x.fields.AddID(message.Other, altSvcField.Name, x.site.alternative)
 	}
 	deadline := x.now + int64(answerTime)
 	body := len(a.body) > 0 && x.req.Method != message.MethodHead

@@ -36,6 +36,7 @@ var supported = []string{
 	"listeners.tls.minVersion",
 	"listeners.tls.clientAuth.caBundle",
 	"listeners.tls.clientAuth.optional",
+	"listeners.http3",
 
 	"certificates.name",
 	"certificates.certificateFile",
@@ -164,7 +165,6 @@ var supported = []string{
 // is what tells a field that waits from one that was forgotten.
 var unsupported = []string{
 	"listeners.ipFilter.*",
-	"listeners.http3",
 	"clusters.dns.*",
 	"clusters.limits.adaptiveConcurrency.*",
 	"rateLimits.*",

@@ -74,7 +74,6 @@ func TestReference(t *testing.T) {
 	}
 	want := []string{
 		"listeners[0].ipFilter",
-		"listeners[1].http3",
 		"clusters[0].limits.adaptiveConcurrency",
 		"clusters[1].dns", "rateLimits", "tiers", "apiKeys",
 		"routes[0].forward.hedge", "routes[0].forward.mirror", "routes[0].auth", "routes[0].ipFilter",

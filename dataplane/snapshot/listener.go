@@ -23,6 +23,7 @@ func compileListener(in *configv1.Listener, f *faults) *Listener {
 		MergeSlashes:         true,
 		ProxyProtocol:        in.GetProxyProtocol() != nil,
 		TLS:                  compileListenerTLS(in.GetTls()),
+		HTTP3:                in.GetHttp3() != nil,
 	}
 	if limits != nil {
 		out.MaxHeaderBytes = number(limits.MaxHeaderBytes, DefaultMaxHeaderBytes)
@@ -36,6 +37,12 @@ func compileListener(in *configv1.Listener, f *faults) *Listener {
 	var err error
 	if out.Network, out.Address, err = listenAddress(in.GetAddress()); err != nil {
 		f.add(RuleAddress, "address", "%s %v", quote(in.GetAddress()), err)
+	}
+	switch {
+	case out.HTTP3 && out.TLS == nil:
+		f.add(RuleHTTP3, "http3", "needs tls: HTTP/3 has no clear text")
+	case out.HTTP3 && out.Network != networkTCP:
+		f.add(RuleHTTP3, "http3", "needs a port: HTTP/3 is not spoken on a unix socket")
 	}
 	if out.ProxyProtocol && out.Network == networkTCP && len(out.Trusted) == 0 {
 		f.warn(RuleUnused, "proxyProtocol", "no PROXY line is believed: the listener has no trustedProxies")

@@ -40,6 +40,7 @@ type Listener struct {
 
 	ProxyProtocol bool         // trusted peers say with a PROXY line whom they speak for
 	TLS           *ListenerTLS // nil: clear text
+	HTTP3         bool         // QUIC on the same port too; TLS is not nil
 
 	MaxConnections int // 0: half of RLIMIT_NOFILE
 	MaxHeaderBytes int

@@ -33,6 +33,7 @@ const (
 	RuleTaken       = "address.duplicate" // two listeners, or two endpoints of a cluster, on one address
 	RuleReference   = "reference.unknown" // a name that nothing has
 	RuleAddress     = "address"           // an address that cannot be used
+	RuleHTTP3       = "http3"             // HTTP/3 where it cannot be
 	RuleDuration    = "duration"          // a duration that is not one
 	RuleWeights     = "weights"           // no weight above zero
 	RuleRewrite     = "rewrite"           // a rewrite that cannot work

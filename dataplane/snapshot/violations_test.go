@@ -53,6 +53,11 @@ var violationTests = []struct{ name, yaml, want string }{
 	{"same endpoint", `clusters: [{name: c, endpoints: [{address: "[::1]:80"}, {address: "[0:0::1]:80"}]}]`, `clusters[1].endpoints[1].address: "[0:0::1]:80" is the address of endpoints[0] too [address.duplicate]`},
 	{"prefix", `listeners: [{name: l, address: ":1", trustedProxies: [10.0.0.0/33]}]`, `listeners[1].trustedProxies[0]: must be an IP address or a prefix such as 10.0.0.0/8 [string.cidr]`},
 
+	// HTTP/3.
+	{"HTTP/3 in clear", `listeners: [{name: l, address: ":1", http3: {}}]`, `listeners[1].http3: needs tls: HTTP/3 has no clear text [http3]`},
+	{"HTTP/3 on a unix socket", `{listeners: [{name: l, address: "unix:/s", tls: {certificates: [site]}, http3: {}}], certificates: [{name: site, certificateFile: a, privateKeyFile: b}]}`, `listeners[1].http3: needs a port: HTTP/3 is not spoken on a unix socket [http3]`},
+	{"HTTP/3", `{listeners: [{name: l, address: ":1", tls: {certificates: [site]}, http3: {}}], certificates: [{name: site, certificateFile: a, privateKeyFile: b}]}`, ``},
+
 	// Clusters.
 	{"status syntax", `clusters: [{name: c, healthCheck: {http: {expectedStatuses: ["2xx"]}}}]`, `clusters[1].healthCheck.http.expectedStatuses[0]: must be a status such as 204 or a range such as 200-299 [http_probe.expected_statuses]`},
 	{"status range", `clusters: [{name: c, healthCheck: {http: {expectedStatuses: ["299-200"]}}}]`, `clusters[1].healthCheck.http.expectedStatuses[0]: "299-200" is a range that ends before it begins [status]`},
