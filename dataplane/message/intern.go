@@ -51,8 +51,8 @@ func patternSlot(name []byte) uint8 {
 
 const (
 	mulLength = 1
-	mulFirst  = 7
-	mulLast   = 9
+	mulFirst  = 6
+	mulLast   = 18
 )
 
 // words covers a name of 1 to maxKnown bytes with three words that may overlap;

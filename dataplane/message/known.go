@@ -44,6 +44,7 @@ const (
 	HTTP2Settings
 	Baggage
 	Origin
+	GRPCTimeout
 	lastID
 )
 
@@ -60,7 +61,7 @@ var names = [lastID]string{
 	Authorization: "authorization", Cookie: "cookie", SetCookie: "set-cookie", Date: "date",
 	Server: "server", Location: "location", RetryAfter: "retry-after",
 	CacheControl: "cache-control", XRequestID: "x-request-id", HTTP2Settings: "http2-settings",
-	Baggage: "baggage", Origin: "origin",
+	Baggage: "baggage", Origin: "origin", GRPCTimeout: "grpc-timeout",
 }
 
 // String is the lower-case name, or "" for Other.

@@ -42,7 +42,7 @@ type holder interface {
 // and in every way. The upstream hears of it: on HTTP/1 its connection is closed,
 // on HTTP/2 the stream is cancelled.
 func TestAbandoned(t *testing.T) {
-	for _, w := range wires {
+	for _, w := range byteWires {
 		for _, way := range waysToLeave[w.client] {
 			for _, s := range stages {
 				t.Run(fmt.Sprintf("%s to %s/%s/%s", w.client, w.upstream, s.name, way), func(t *testing.T) {
@@ -210,7 +210,7 @@ func (h *holder2) left() {
 // to 100 ms where the machine is quiet.
 func TestAbandonedSoon(t *testing.T) {
 	const rounds = 11
-	for _, w := range wires {
+	for _, w := range byteWires {
 		for _, s := range stages[:1] {
 			var took []time.Duration
 			for range rounds {

@@ -106,7 +106,11 @@ func (x *exchange) say(a *answer) {
 		return
 	}
 	x.keep = x.keep && !x.conn.drain.Load()
-	x.out = x.appendAnswer(x.out[:0], a)
+	if x.route != nil && a.reason != "" && x.speaksGRPC() {
+		x.out = x.appendCallAnswer(x.out[:0], a)
+	} else {
+		x.out = x.appendAnswer(x.out[:0], a)
+	}
 	if x.req.Method != message.MethodHead && len(a.body) > 0 {
 		x.out = append(x.out, a.body...)
 		x.relayed = int64(len(a.body))

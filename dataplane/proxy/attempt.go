@@ -358,7 +358,7 @@ func (x *exchange) forsake() {
 func (x *exchange) settle() {
 	a := &x.attempt
 	a.facts.Ended = x.tick()
-	a.endpoint.EndWith(a.ticket, upstream.Result{Outcome: a.outcome, Latency: a.latency(), Detail: a.trouble()})
+	a.endpoint.EndWith(a.ticket, upstream.Result{Outcome: x.fairOutcome(), Latency: a.latency(), Detail: a.trouble()})
 	x.attempt = attempt{}
 }
 

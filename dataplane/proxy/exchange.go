@@ -50,17 +50,19 @@ type state struct {
 	route   *routeState
 	match   route.Result
 
-	cluster  *upstream.Cluster
-	tried    []*upstream.Endpoint
-	pick     upstream.Pick
-	deadline int64 // of the whole exchange, 0: none
-	attempt  attempt
-	retries  int
-	backoff  time.Duration // before the retry that was granted
-	place    retry.Place   // among the retries of the cluster
-	protocol []byte        // what the connection may be switched to, nil: nothing
-	key      []byte        // of a websocket handshake that is ours
-	upload   *upload       // nil unless the body streams
+	cluster      *upstream.Cluster
+	tried        []*upstream.Endpoint
+	pick         upstream.Pick
+	deadline     int64         // of the whole exchange, 0: none
+	callTimeout  time.Duration // that a client of gRPC gives its call
+	callDeadline int64         // when that is over, 0: never
+	attempt      attempt
+	retries      int
+	backoff      time.Duration // before the retry that was granted
+	place        retry.Place   // among the retries of the cluster
+	protocol     []byte        // what the connection may be switched to, nil: nothing
+	key          []byte        // of a websocket handshake that is ours
+	upload       *upload       // nil unless the body streams
 
 	borrowed bool   // resp is a stream's
 	out      []byte // what is written next
@@ -227,7 +229,20 @@ func (x *exchange) begin() {
 	if parent != nil && req.Fields.Count(message.Traceparent) > 1 {
 		parent = nil // W3C Trace Context section 3.2: more than one is none
 	}
-	x.gen.View.Begin(f, parent, req.Fields.Get(message.Tracestate))
+	x.gen.View.Begin(f, parent, traceState(&req.Fields))
+}
+
+// traceState is the lines of tracestate as one.
+func traceState(fields *message.Fields) []byte {
+	state := fields.Get(message.Tracestate)
+	if state == nil || fields.Count(message.Tracestate) == 1 {
+		return state
+	}
+	state = nil
+	for line := range fields.Values(message.Tracestate) {
+		state = append(append(state, line...), ',')
+	}
+	return state
 }
 
 // normalize brings the path into the form that is matched and forwarded.

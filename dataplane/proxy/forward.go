@@ -17,6 +17,9 @@ func (x *exchange) forward() {
 	x.cluster = x.route.cluster()
 	x.facts.Cluster = x.cluster.Config()
 	x.deadline = after(x.facts.Started, f.Request)
+	if !x.takeCallDeadline() {
+		return
+	}
 	x.rewrite(&f.Rewrite)
 	x.describe()
 	if !x.cluster.Begin() {

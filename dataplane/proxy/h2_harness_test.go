@@ -26,6 +26,9 @@ var wires = []wire{
 	{"HTTP/3", "HTTP/2"},
 }
 
+// byteWires are those whose clients a test can speak for byte by byte.
+var byteWires = wires[:4]
+
 // overWires runs a test over every pair of protocols, with a backend of net/http
 // and a client of net/http or x/net/http2.
 func overWires(t *testing.T, h http.HandlerFunc, run func(t *testing.T, client *visitor, g *gate)) {

@@ -28,6 +28,9 @@ func (x *exchange) appendRequestHead(dst []byte) []byte {
 		dst = append(dst, "traceparent: "...)
 		dst = append(x.facts.AppendTraceparent(dst), "\r\n"...)
 	}
+	if x.passesCallTimeout() {
+		dst = append(x.appendCallTimeout(append(dst, "grpc-timeout: "...)), "\r\n"...)
+	}
 	if x.protocol != nil {
 		dst = append(dst, "Connection: Upgrade\r\n"...)
 		dst = appendField(dst, "Upgrade", x.protocol)
@@ -84,6 +87,8 @@ func (x *exchange) withholds(f *message.Field) bool {
 		return x.facts.Trace.Rewrite
 	case message.Tracestate:
 		return x.facts.Trace.Rewrite && !x.facts.Trace.KeepState
+	case message.GRPCTimeout:
+		return x.callDeadline != 0
 	case message.Expect:
 		return !x.req.Continue
 	case message.Trailer:

@@ -255,9 +255,11 @@ func (x *exchange) cut(fail *failure, kind message.BodyKind) {
 	if fail.reason == reasonClientGone && x.attempt.outcome == upstream.Success {
 		x.attempt.outcome = upstream.Ignored
 	}
-	if x.stream != nil {
+	switch {
+	case fail.reason != reasonClientGone && x.endCall(kind):
+	case x.stream != nil:
 		x.stream.Reset(http2.InternalError)
-	} else if len(x.out) > 0 && fail.reason != reasonClientGone {
+	case len(x.out) > 0 && fail.reason != reasonClientGone:
 		_ = x.flush()
 	}
 	x.keep, x.lingers = false, false

@@ -6,7 +6,6 @@ import (
 	"os"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/headgate/headgate/dataplane/http2"
@@ -251,40 +250,3 @@ func (x *exchange) addAnswer(a *answer) {
 }
 
 func (x *exchange) add(name string, value []byte) { x.fields.Add([]byte(name), value) }
-
-// speaksGRPC reports whether the request is a call of gRPC.
-func (x *exchange) speaksGRPC() bool {
-	return strings.HasPrefix(string(x.req.Fields.Get(message.ContentType)), "application/grpc")
-}
-
-// addGRPCStatus adds the fields of a response that has only a status
-// (gRPC over HTTP/2, Trailers-Only).
-func (x *exchange) addGRPCStatus(a *answer) {
-	x.add("content-type", []byte("application/grpc"))
-	x.add("grpc-status", strconv.AppendInt(nil, int64(grpcStatus(a.status)), 10))
-	x.add("grpc-message", []byte(a.detail))
-	x.add("proxy-status", x.appendProxyStatusValue(nil, a))
-	a.body = nil
-}
-
-// grpcStatus is the code of gRPC for an HTTP status, after gRPC's own mapping of
-// statuses (doc/http-grpc-status-mapping.md).
-func grpcStatus(status int) int {
-	switch status {
-	case 400, 431:
-		return 13 // INTERNAL
-	case 401:
-		return 16 // UNAUTHENTICATED
-	case 403:
-		return 7 // PERMISSION_DENIED
-	case 404:
-		return 12 // UNIMPLEMENTED
-	case 413:
-		return 8 // RESOURCE_EXHAUSTED
-	case 429, 502, 503:
-		return 14 // UNAVAILABLE
-	case 408, 504:
-		return 4 // DEADLINE_EXCEEDED
-	}
-	return 2 // UNKNOWN
-}

@@ -159,6 +159,7 @@ func serveTunnel(c *net.TCPConn, protocol string, handle func(h *handshake)) {
 	defer c.Close()
 	if protocol == "HTTP/2" {
 		_ = http2.NewServer(socket.New(c), http2.Options{ExtendedConnect: true}, func(st *http2.Stream) {
+			st.MayWait()
 			r := st.Request()
 			h := &handshake{method: string(r.MethodName), path: string(r.Path), protocol: string(r.Upgrade), header: http.Header{}, stream: st}
 			for _, f := range r.Fields.All() {
@@ -315,7 +316,7 @@ func (o *opened) ends(t testing.TB) {
 
 // overTunnels runs a test over every pair of protocols.
 func overTunnels(t *testing.T, handle func(h *handshake), run func(t *testing.T, s *switcher)) {
-	for _, w := range wires {
+	for _, w := range byteWires {
 		t.Run(w.client+" to "+w.upstream, func(t *testing.T) {
 			t.Parallel()
 			g := start(t, singleOver(w.upstream, tunnelServer(t, w.upstream, handle)))

@@ -210,9 +210,12 @@ func TestTunnelsTogether(t *testing.T) {
 // TestTunnelBackPressure has a backend that reads late: what lies between it and
 // the client is bounded, other tunnels go on, and nothing is lost.
 func TestTunnelBackPressure(t *testing.T) {
-	const size = heldMost + 8<<20
+	size := heldMost + 8<<20
+	if raced {
+		size = 4 << 20
+	}
 	piece := noise(1 << 20)
-	for _, w := range wires {
+	for _, w := range byteWires {
 		t.Run(w.client+" to "+w.upstream, func(t *testing.T) {
 			late := make(chan struct{})
 			handle := func(h *handshake) {

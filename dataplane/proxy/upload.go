@@ -90,7 +90,7 @@ func (u *upload) step() *failure {
 	if len(sock.Buffered()) == 0 {
 		deadline := earlier(u.x.deadline, after(socket.Now(), u.x.site.listener.BodyIdleTimeout))
 		if err := sock.Fill(u.want(), deadline); err != nil && (!errors.Is(err, io.EOF) || d.EOF() != nil) {
-			return bodyEnded(err)
+			return u.bodyEnded(err)
 		}
 	}
 	for len(sock.Buffered()) > 0 && !d.Done() {
@@ -212,8 +212,11 @@ func waitFor(done <-chan struct{}, limit time.Duration) bool {
 }
 
 // bodyEnded is the failure of a client that stopped sending its body.
-func bodyEnded(err error) *failure {
+func (u *upload) bodyEnded(err error) *failure {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
+		if end := u.x.deadline; end != 0 && socket.Now() >= end {
+			return &failure{status: 504, reason: reasonTimeout, detail: "the request took longer than the exchange may", final: true}
+		}
 		return &failure{status: 408, reason: reasonClientSlow, detail: "no byte of the request body for too long", final: true}
 	}
 	return clientGone()

@@ -156,6 +156,9 @@ func (x *exchange) streamHead() http2.RequestHead {
 	if x.facts.Trace.Rewrite && !x.route.request.dropsID(message.Traceparent) {
 		x.addOut(message.Traceparent, x.facts.AppendTraceparent(x.out))
 	}
+	if x.passesCallTimeout() {
+		x.addOut(message.GRPCTimeout, x.appendCallTimeout(x.out))
+	}
 	if req.TETrailers {
 		x.fields.AddID(message.TE, message.TE.Bytes(), []byte("trailers"))
 	}

@@ -84,11 +84,10 @@ type Trace struct {
 	SpanID    [8]byte // of the server span
 	Parent    [8]byte // the client's span; zero if the trace begins here
 
-	kept     bool   // the incoming traceparent is honoured
-	record   bool   // spans are made: sampled, and there is an exporter
-	flags    byte   // to be sent
-	incoming []byte // traceparent as received
-	state    []byte // tracestate as received
+	kept   bool   // the incoming traceparent is honoured
+	record bool   // spans are made: sampled, and there is an exporter
+	flags  byte   // to be sent
+	state  []byte // tracestate as received, if it is sent on
 }
 
 // Reset forgets everything but the shard.

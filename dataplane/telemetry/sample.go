@@ -11,7 +11,7 @@ import (
 // Begin counts the exchange as in flight and decides about its trace. It is
 // called when the head was read, or was found to be broken; traceparent and
 // tracestate are the values of those fields, nil if there is none or, for
-// traceparent, more than one. They must stay valid until Finish. Every Begin is
+// traceparent, more than one; lines of tracestate are joined. They must stay valid until Finish. Every Begin is
 // followed by one Finish.
 func (v *View) Begin(x *Exchange, traceparent, tracestate []byte) {
 	if v.rec.current.Load().generation < v.generation {
@@ -34,7 +34,7 @@ func (v *View) sample(t *Trace, traceparent, tracestate []byte) {
 	t.Rewrite = true
 	if v.trust {
 		if p, ok := parseTraceparent(traceparent); ok {
-			t.keep(p, traceparent, tracestate)
+			t.keep(p, tracestate)
 		}
 	}
 	if !t.kept {
@@ -47,11 +47,13 @@ func (v *View) sample(t *Trace, traceparent, tracestate []byte) {
 }
 
 // keep continues the trace that the client is part of.
-func (t *Trace) keep(p parent, traceparent, tracestate []byte) {
-	t.kept, t.KeepState = true, true
+func (t *Trace) keep(p parent, tracestate []byte) {
+	t.kept, t.KeepState = true, validTracestate(tracestate)
 	t.ID, t.Parent, t.flags = p.traceID, p.spanID, p.flags
 	t.Sampled = p.flags&flagSampled != 0
-	t.incoming, t.state = traceparent, tracestate
+	if t.KeepState {
+		t.state = tracestate
+	}
 }
 
 // begin starts a trace. The decision is a function of the trace ID, the same

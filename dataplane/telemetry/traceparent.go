@@ -79,17 +79,17 @@ func appendHex(dst, b []byte) []byte {
 	return dst
 }
 
-// AppendTraceparent appends the traceparent of the current attempt: version 00
-// with the attempt's client span as parent where spans are recorded; the
-// incoming value unchanged where it was kept and nothing is recorded; else a
-// value that begins a trace here. Only to be used if Trace.Rewrite is set.
+// AppendTraceparent appends the traceparent of the current attempt, in version
+// 00 whatever came in (section 4.3): with the attempt's client span as parent where
+// spans are recorded; with the incoming parent where it was kept and nothing is
+// recorded; else a value that begins a trace here. Only to be used if
+// Trace.Rewrite is set.
 func (x *Exchange) AppendTraceparent(dst []byte) []byte {
 	t := &x.Trace
-	if t.kept && !t.record {
-		return append(dst, t.incoming...)
-	}
 	span := &t.SpanID
-	if a := x.last(); a != nil {
+	if a := x.last(); t.kept && !t.record {
+		span = &t.Parent
+	} else if a != nil {
 		span = &a.SpanID
 	}
 	dst = append(dst, "00-"...)
