@@ -36,15 +36,9 @@ func (c *conn) assign() {
 func (c *conn) work(w *worker) {
 	for {
 		for s := c.take(w, nil); s != nil; {
-			s.worker = w
-			if k := s.next; k != nil {
-				s.next = nil
-				k.Continue()
-			} else {
-				c.handle(s)
-			}
+			w.run(s)
 			if w.detached {
-				s, w.detached = nil, false // somebody else may have it by now
+				s, w.detached = nil, false // it may be another request's by now
 			}
 			s = c.take(w, s)
 		}
@@ -56,6 +50,18 @@ func (c *conn) work(w *worker) {
 	defer c.mu.Unlock()
 	c.staff--
 	c.staffGone.Broadcast()
+}
+
+// run handles a request, or goes on with it.
+func (w *worker) run(s *Stream) {
+	s.worker = w
+	k := s.next
+	if k == nil {
+		s.c.handle(s)
+		return
+	}
+	s.next, w.detached = nil, true
+	k.Continue()
 }
 
 // take finishes the stream that was handled, if there is one, and takes the next

@@ -352,6 +352,7 @@ func (x *exchange) forsake() {
 		x.attempt.outcome = upstream.Ignored
 		x.release()
 	}
+	x.endCluster()
 }
 
 // settle tells the endpoint how the attempt went. Each attempt is settled once.

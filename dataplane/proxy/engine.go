@@ -126,6 +126,7 @@ type routeState struct {
 	fault    *fault.Fault        // nil: none
 	request  edits
 	response edits
+	prompt   bool // see promptly
 }
 
 // NewGeneration joins a snapshot with its live clusters. clusters are by
@@ -171,6 +172,7 @@ func newRouteState(r *snapshot.Route, clusters []*upstream.Cluster, before map[s
 		request:  newEdits(&r.RequestHeaders),
 		response: newEdits(&r.ResponseHeaders),
 		fault:    newFault(r.Fault),
+		prompt:   promptly(r),
 	}
 	if r.Forward == nil {
 		return state

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dataplane/http1"
+	"github.com/headgate/headgate/dataplane/http2"
 	"github.com/headgate/headgate/dataplane/message"
 	"github.com/headgate/headgate/dataplane/route"
 	"github.com/headgate/headgate/dataplane/socket"
@@ -38,9 +39,10 @@ type state struct {
 	gen  *Generation
 	site *site
 
-	stream  clientStream // nil on HTTP/1
-	headLen int          // bytes of the request head in the client's buffer, 0 once consumed
-	head    []byte       // a copy of the head that outlives the client's buffer; nil while not needed
+	stream  clientStream  // nil on HTTP/1
+	h2      *http2.Stream // the same, if it is one of HTTP/2
+	headLen int           // bytes of the request head in the client's buffer, 0 once consumed
+	head    []byte        // a copy of the head that outlives the client's buffer; nil while not needed
 	body    requestBody
 
 	client  netip.Addr // who sent the request, as far as the peers are trusted
@@ -63,6 +65,12 @@ type state struct {
 	protocol     []byte        // what the connection may be switched to, nil: nothing
 	key          []byte        // of a websocket handshake that is ours
 	upload       *upload       // nil unless the body streams
+
+	parks     bool     // the answer is awaited without a goroutine; see park
+	detached  bool     // the client's stream is finished by the exchange
+	admitted  bool     // the answer that was awaited has come to this:
+	pending   *failure // or nil
+	inCluster bool     // the cluster has counted it in
 
 	borrowed bool   // resp is a stream's
 	out      []byte // what is written next
@@ -194,6 +202,9 @@ func (x *exchange) run() {
 	}
 	x.match, x.route = found, &x.gen.routes[found.Route]
 	x.facts.Route = x.route.route
+	if !x.route.prompt {
+		x.mayWait()
+	}
 	x.act()
 }
 

@@ -26,19 +26,27 @@ func (x *exchange) forward() {
 		x.refuse(503, reasonLimit, "the cluster is over its limit of requests")
 		return
 	}
-	defer x.endCluster()
-	fail := x.attempts()
+	x.inCluster = true
+	x.conclude(x.pursue(x.try(false)))
+}
+
+// conclude answers the client with what came of the attempts.
+func (x *exchange) conclude(fail *failure) {
+	if fail == awaits {
+		return
+	}
 	x.endRetry()
-	if fail == nil {
+	switch {
+	case fail == nil:
 		x.relay()
-		return
-	}
-	x.release()
-	if fail.status == statusClientGone {
+	case fail.status == statusClientGone:
+		x.release()
 		x.abandon(fail.reason)
-		return
+	default:
+		x.release()
+		x.refuse(fail.status, fail.reason, x.explained(fail.detail))
 	}
-	x.refuse(fail.status, fail.reason, x.explained(fail.detail))
+	x.endCluster()
 }
 
 // explained adds to what the client is told why it was not tried again, where
@@ -53,8 +61,11 @@ func (x *exchange) explained(detail string) string {
 
 // endCluster leaves the cluster.
 func (x *exchange) endCluster() {
-	x.endRetry()
-	x.cluster.End()
+	if x.inCluster {
+		x.inCluster = false
+		x.endRetry()
+		x.cluster.End()
+	}
 }
 
 // endRetry leaves those that retry. What is retried is over once there is an
@@ -75,14 +86,15 @@ func (x *exchange) rewrite(r *snapshot.Rewrite) {
 	x.targetSpace = x.target[:0]
 }
 
-// attempts tries until there is an answer or nothing more to try. A connection
-// of the pool that turns out to be dead costs no retry: the next is fresh.
-func (x *exchange) attempts() *failure {
-	for fresh := false; ; {
-		fail := x.try(fresh)
-		if fail == nil {
-			return nil
+// pursue goes on with what came of the first attempt, until there is an answer or
+// nothing more to try. A connection of the pool that turns out to be dead costs no
+// retry: the next is fresh.
+func (x *exchange) pursue(fail *failure) *failure {
+	for fresh := false; ; fail = x.try(fresh) {
+		if fail == nil || fail == awaits {
+			return fail
 		}
+		x.mayWait()
 		x.noteFailure(fail)
 		switch {
 		case fail.stale && !fresh && x.repeatable(fail):

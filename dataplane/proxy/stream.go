@@ -49,10 +49,7 @@ func (c *Conn) serveHTTP2() {
 		HeaderTimeout:        l.HeaderTimeout,
 		IdleTimeout:          l.IdleTimeout,
 		ExtendedConnect:      true,
-	}, func(st *http2.Stream) {
-		st.MayWait()
-		c.serveStream(st)
-	})
+	}, func(st *http2.Stream) { c.serveStream(st, st) })
 	c.http2.Store(s)
 	if c.drain.Load() {
 		s.Shutdown()
@@ -62,24 +59,47 @@ func (c *Conn) serveHTTP2() {
 	}
 }
 
-// serveStream runs one exchange. A fault of ours ends this stream and no other.
-func (c *Conn) serveStream(st clientStream) {
+// serveStream runs one exchange, or begins it: it may go on where its answer comes.
+// A fault of ours ends this stream and no other. h2 is the stream if it is one of
+// HTTP/2.
+func (c *Conn) serveStream(st clientStream, h2 *http2.Stream) {
 	x := streamPool.Get().(*exchange)
-	defer func() {
-		if fault := recover(); fault != nil {
-			c.engine.logger.Error("an exchange panicked", "fault", fault, "stack", string(debug.Stack()))
-			x.forsake()
+	x.conn, x.stream, x.h2 = c, st, h2
+	defer x.guard()
+	x.serveStream()
+	if x.parks {
+		x.park()
+		return
+	}
+	x.retire()
+}
+
+// guard keeps a panic to its exchange.
+func (x *exchange) guard() {
+	if fault := recover(); fault != nil {
+		x.conn.engine.logger.Error("an exchange panicked", "fault", fault, "stack", string(debug.Stack()))
+		x.forsake()
+		if x.detached {
+			x.h2.Finish()
 		}
-	}()
-	x.serveStream(c, st)
+	}
+}
+
+// retire makes the exchange of a stream ready for its next use.
+func (x *exchange) retire() {
+	st, detached := x.h2, x.detached
 	x.req = message.Request{} // its fields are the stream's
 	x.fields.Reset()
 	x.reset()
 	streamPool.Put(x)
+	if detached {
+		st.Finish()
+	}
 }
 
-func (x *exchange) serveStream(c *Conn, st clientStream) {
-	x.conn, x.stream, x.gen, x.client = c, st, c.generation(), c.peer
+func (x *exchange) serveStream() {
+	c, st := x.conn, x.stream
+	x.gen, x.client = c.generation(), c.peer
 	x.site = x.gen.site(c.slot)
 	x.tried = x.triedSpace[:0]
 	x.out = socket.GetBuffer(0)[:0]
@@ -95,7 +115,9 @@ func (x *exchange) serveStream(c *Conn, st clientStream) {
 		x.takeStreamBody()
 		x.run()
 	}
-	x.finish()
+	if !x.parks {
+		x.finish()
+	}
 }
 
 // finishStream lets go of what the exchange of a stream held.
@@ -135,6 +157,15 @@ func (x *exchange) takeStreamBody() {
 
 // writeStreamHead writes the head of the upstream's answer to the stream.
 func (x *exchange) writeStreamHead(body message.Body, end bool) *failure {
+	x.answerFields(body)
+	err := x.stream.WriteResponseHead(x.resp.Status, &x.fields, end, x.idleDeadline())
+	x.out = x.out[:0]
+	return streamFailure(err)
+}
+
+// answerFields makes the fields of the upstream's answer those that the client is
+// to see. They are valid until x.out is used again.
+func (x *exchange) answerFields(body message.Body) {
 	fields := x.resp.Fields.All()
 	names := nominates(&x.resp.Fields)
 	x.fields.Reset()
@@ -154,9 +185,6 @@ func (x *exchange) writeStreamHead(body message.Body, end bool) *failure {
 	if x.resp.Status >= 200 && x.bindsClient() {
 		x.addOut(message.SetCookie, x.appendAffinity(x.out))
 	}
-	err := x.stream.WriteResponseHead(x.resp.Status, &x.fields, end, x.idleDeadline())
-	x.out = x.out[:0]
-	return streamFailure(err)
 }
 
 func (x *exchange) addEdits(e *edits) {

@@ -59,6 +59,7 @@ func (x *exchange) firstPieces() *failure {
 }
 
 func startUpload(x *exchange) *upload {
+	x.mayWait()
 	x.body.begun = true
 	u := &upload{x: x, bytes: x.facts.BytesIn, done: make(chan struct{})}
 	go u.run()

@@ -14,6 +14,14 @@ import (
 // connectStream takes a stream on a connection that speaks HTTP/2.
 func (x *exchange) connectStream() *failure {
 	a := &x.attempt
+	if st := a.endpoint.ReadyStream(x.conn.shard); st != nil {
+		a.stream, a.from, a.facts.Reused = st, st, true
+		if x.h2 != nil {
+			st.OnBehalf(x.h2)
+		}
+		return nil
+	}
+	x.mayWait()
 	st, reused, err := a.endpoint.Stream(x.conn.shard, a.deadline)
 	x.tick()
 	if err != nil {
@@ -30,10 +38,15 @@ func (x *exchange) sendStream() *failure {
 	a := &x.attempt
 	deadline := earlier(a.deadline, after(x.now, x.route.route.Forward.Idle))
 	head := x.streamHead()
-	err := a.stream.WriteRequestHead(&head, x.req.Body.Kind == message.BodyNone && x.protocol == nil, deadline)
+	written, err := x.req.Body.Kind == message.BodyNone, error(nil)
+	if data := x.wholeData(); data != nil {
+		written, err = a.stream.WriteRequest(&head, data, deadline)
+	} else {
+		err = a.stream.WriteRequestHead(&head, written && x.protocol == nil, deadline)
+	}
 	x.out = x.out[:0]
 	a.sent = err == nil
-	if err == nil && x.req.Body.Kind != message.BodyNone {
+	if err == nil && !written {
 		var fail *failure
 		if fail, err = x.sendStreamBody(deadline); fail != nil {
 			return fail
@@ -48,6 +61,14 @@ func (x *exchange) sendStream() *failure {
 		x.upload = startUpload(x)
 	}
 	return nil
+}
+
+// wholeData is the body if it is all there, and goes upstream as it is.
+func (x *exchange) wholeData() []byte {
+	if x.body.streams || x.req.Body.Kind != message.BodyLength {
+		return nil
+	}
+	return x.body.data
 }
 
 // sendStreamBody writes what is there of the body.
@@ -190,6 +211,10 @@ func (x *exchange) addOut(id message.ID, grown []byte) {
 
 // awaitStreamHead reads the final response head, passing interim ones on.
 func (x *exchange) awaitStreamHead() *failure {
+	if x.mayPark() {
+		x.parks = true
+		return awaits
+	}
 	for {
 		deadline := x.headDeadline()
 		x.beginWait()

@@ -54,18 +54,34 @@ func (e *Endpoint) Stream(shard int, deadline int64) (s *http2.Stream, reused bo
 	}
 }
 
-// take makes a stream on a connection that has room. Those that are outdated
-// end with the streams they have. Without one, wait is what to wait for; nil: the
-// caller is the one that opens a connection.
-func (p *streamShard) take(e *Endpoint) (s *http2.Stream, wait chan struct{}) {
+// ReadyStream is a stream on a connection that is there, or nil. It does not wait.
+func (e *Endpoint) ReadyStream(shard int) *http2.Stream {
+	p := &e.streams.shards[shard%len(e.streams.shards)]
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.open(e)
+}
+
+// open makes a stream on a connection that has room, or returns nil. Those that
+// are outdated end with the streams they have. mu is held.
+func (p *streamShard) open(e *Endpoint) *http2.Stream {
 	for _, c := range p.clients {
 		if e.outdated(c.conn) {
 			c.Shutdown()
 		} else if s, err := c.NewStream(); err == nil {
-			return s, nil
+			return s
 		}
+	}
+	return nil
+}
+
+// take makes a stream on a connection that has room. Without one, wait is what to
+// wait for; nil: the caller is the one that opens a connection.
+func (p *streamShard) take(e *Endpoint) (s *http2.Stream, wait chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.open(e); s != nil {
+		return s, nil
 	}
 	if p.dialing != nil {
 		return nil, p.dialing

@@ -1,0 +1,129 @@
+package proxy
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/headgate/headgate/dataplane/snapshot"
+)
+
+// A call of gRPC, or another small exchange between two connections of HTTP/2,
+// needs no goroutine of its own: the one that handles what a client's connection
+// has brought sends its request on and takes the next, and the one that reads from
+// the upstream passes the answer back. Whatever does not go as smoothly goes on
+// with a worker, which may wait.
+
+// awaits is no failure: the exchange goes on when its answer has come.
+var awaits = &failure{}
+
+// mayWait lets others be handled before this exchange waits for something that is
+// not its stream.
+func (x *exchange) mayWait() {
+	if x.h2 != nil {
+		x.h2.MayWait()
+	}
+}
+
+// mayPark reports whether the answer can be awaited without a goroutine: the first
+// time, with all of the request sent.
+func (x *exchange) mayPark() bool {
+	return x.h2 != nil && !x.detached && x.upload == nil && x.protocol == nil && x.route.prompt
+}
+
+// park leaves the exchange to whoever brings its answer. It is not the caller's
+// any more.
+func (x *exchange) park() {
+	x.parks, x.detached = false, true
+	x.h2.Detach()
+	if !x.attempt.stream.Await(x, earlier(x.headDeadline(), x.glance())) {
+		x.proceed()
+	}
+}
+
+// Answered goes on with an exchange whose answer has come, on the goroutine that
+// reads from the upstream if all of it is there and the client takes it at once.
+func (x *exchange) Answered(whole bool) {
+	defer x.guard()
+	if !whole || !x.passWhole() {
+		x.h2.Continue(x)
+	}
+}
+
+// Continue goes on with a worker.
+func (x *exchange) Continue() {
+	defer x.guard()
+	x.tick()
+	x.proceed()
+}
+
+// proceed waits for what is still missing.
+func (x *exchange) proceed() {
+	x.mayWait()
+	fail := x.pending
+	if !x.admitted {
+		fail = x.awaitHead()
+	}
+	x.conclude(x.pursue(fail))
+	x.finish()
+	x.retire()
+}
+
+// passWhole passes an answer on that is all there, and ends the exchange. It
+// reports false if that would have to wait, or if the answer is not wanted; nothing
+// was written then. It does not wait.
+func (x *exchange) passWhole() bool {
+	x.pending, x.admitted = x.awaitHead(), true
+	if x.pending != nil {
+		return false
+	}
+	data, trailers, ok := x.attempt.stream.Whole()
+	if !ok {
+		return false
+	}
+	x.answerFields(x.clientBody())
+	ok = x.h2.WriteResponse(x.resp.Status, &x.fields, data, trailers)
+	x.out = x.out[:0]
+	if !ok {
+		return false
+	}
+	x.facts.Status, x.facts.HeadAt = x.resp.Status, x.attempt.facts.FirstByteAt
+	x.relayed = int64(len(data))
+	x.reuse()
+	x.endCluster()
+	x.finish()
+	x.retire()
+	return true
+}
+
+// promptly reports whether nothing that a route asks for can wait, or wants more
+// of an answer than to pass it on: its exchanges may be parked. What is not known
+// here is taken for something that can.
+func promptly(r *snapshot.Route) bool {
+	if r.Forward == nil || !sets(r, "Name", "Index", "Forward", "RequestHeaders", "ResponseHeaders", "MaxRequestBytes", "Upgrades") ||
+		!sets(r.Forward, "Backends", "TotalWeight", "Rewrite", "Request", "PerTry", "FirstByte", "Idle", "Retry") {
+		return false
+	}
+	for _, b := range r.Forward.Backends {
+		if !b.Cluster.HTTP2 || !sets(b.Cluster, promptCluster...) {
+			return false
+		}
+	}
+	return true
+}
+
+var promptCluster = []string{
+	"Name", "Index", "Identity", "HTTP2", "Endpoints", "TLS", "Balancing", "Affinity", "SlowStart", "HealthCheck", "Outlier",
+	"CircuitBreaker", "MaxConnections", "MaxConnectionsPerEndpoint", "MaxPendingRequests", "MaxRequests", "MaxRetries",
+	"ConnectTimeout", "KeepAliveTimeout", "PanicThreshold",
+}
+
+// sets reports whether a struct has no other fields set than those that are named.
+func sets(config any, fields ...string) bool {
+	v := reflect.ValueOf(config).Elem()
+	for i := range v.NumField() {
+		if !v.Field(i).IsZero() && !slices.Contains(fields, v.Type().Field(i).Name) {
+			return false
+		}
+	}
+	return true
+}
