@@ -27,7 +27,7 @@ func (e *Engine) NewQUICConn(q *quic.Conn, slot, shard int) *QUICConn {
 		peer = a.AddrPort()
 	}
 	c.conn.peer, c.conn.port = peer.Addr().Unmap(), peer.Port()
-	c.server = http3.NewServer(q, e.QUICOptions(slot), func(st *http3.Stream) { c.conn.serveStream(st) })
+	c.server = http3.NewServer(q, e.QUICOptions(slot), func(st *http3.Stream) { c.conn.serveStream(st, nil) })
 	return c
 }
 
