@@ -21,7 +21,7 @@ var floors = [][]string{
 	{"gen/headgate/config/v1"},
 	{"gen/headgate/control/v1"},
 	{
-		"dataplane/message", "dataplane/socket", "dataplane/certificate/acme", "dataplane/certificate/testca",
+		"dataplane/message", "dataplane/socket", "dataplane/certificate/acme", "dataplane/certificate/testca", "dataplane/upstream/resolve/dnstest",
 		"dataplane/upstream/balance", "dataplane/upstream/breaker", "dataplane/upstream/health", "dataplane/upstream/retry",
 		"dataplane/filter/sample",
 	},

@@ -157,7 +157,7 @@ func (c *CLI) endpointTable(clusters []*controlv1.ClusterStatus) *table {
 		"+PENDING", "+CONNECTIONS", "+IDLE", "+CIRCUIT", "+EJECTIONS", "+PRIORITY", "+ZONE", "SINCE", "WHY", "+EVIDENCE")
 	for _, cl := range clusters {
 		if len(cl.GetEndpoints()) == 0 {
-			rows.addSome(cl.GetName(), "", "no endpoints")
+			rows.addSome(cl.GetName(), "", noEndpoints(cl))
 		}
 		for _, e := range cl.GetEndpoints() {
 			rows.add(cl.GetName(), e.GetAddress(), c.endpointState(e), weightText(e),
@@ -170,6 +170,14 @@ func (c *CLI) endpointTable(clusters []*controlv1.ClusterStatus) *table {
 		}
 	}
 	return rows
+}
+
+// noEndpoints is why a cluster has none.
+func noEndpoints(cl *controlv1.ClusterStatus) string {
+	if dns := cl.GetDns(); dns != nil {
+		return "no address of " + dns.GetName() + ": " + dns.GetCause()
+	}
+	return "no endpoints"
 }
 
 // weightText is the weight, and how much of it counts while the endpoint starts

@@ -162,6 +162,9 @@ func clusterStatus(c *upstream.ClusterStatus) *controlv1.ClusterStatus {
 		RequestsInFlight: uint64(max(c.InFlight, 0)), RetriesInFlight: uint64(max(c.Retries, 0)),
 		Connections: uint64(c.Connections),
 	}
+	if c.Resolution != nil {
+		status.Dns = dnsEvent(c.Resolution)
+	}
 	for i := range c.Endpoints {
 		e := &c.Endpoints[i]
 		if e.Weight > 0 && e.Drain == nil && (e.State == upstream.StateHealthy || e.State == upstream.StateUnknown) {

@@ -26,20 +26,22 @@ import (
 	"github.com/headgate/headgate/dataplane/proxy"
 	"github.com/headgate/headgate/dataplane/telemetry"
 	"github.com/headgate/headgate/dataplane/upstream"
+	"github.com/headgate/headgate/dataplane/upstream/resolve"
 )
 
 // Options say how a data plane is reached and where it keeps its state. The
 // zero value has no control API and no admin pages and keeps nothing.
 type Options struct {
-	Control  string            // host:port or unix:/path of the control API; "": none
-	Admin    string            // host:port of the admin pages; "": none
-	StateDir string            // of the last-known-good snapshots; "": memory only
-	Node     string            // name; default the host's
-	Labels   map[string]string // shown in Status
-	Version  string            // of the program
-	Folder   string            // where relative paths of certificates begin; default the working directory
-	Auth     control.Auth      // who may use the control API
-	Logger   *slog.Logger      // default: discards
+	Control   string            // host:port or unix:/path of the control API; "": none
+	Admin     string            // host:port of the admin pages; "": none
+	StateDir  string            // of the last-known-good snapshots; "": memory only
+	Node      string            // name; default the host's
+	Labels    map[string]string // shown in Status
+	Version   string            // of the program
+	Folder    string            // where relative paths of certificates begin; default the working directory
+	Resolvers []string          // host or host:port of DNS servers; default those of /etc/resolv.conf
+	Auth      control.Auth      // who may use the control API
+	Logger    *slog.Logger      // default: discards
 }
 
 // Server is a data plane. New makes it, Run serves until its context ends.
@@ -56,6 +58,7 @@ type Server struct {
 	sockets  *sockets
 
 	certificates *certificate.Store
+	addresses    *resolve.File // nil: nothing is kept
 
 	draining atomic.Bool
 	ready    atomic.Bool
@@ -85,7 +88,15 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, errors.Join(err, s.recorder.Shutdown(ctx))
 	}
 	s.events = control.NewEventLog(o.Node, 0)
-	s.registry = upstream.NewRegistry(upstream.Options{Shards: shards(), Events: s.endpointChanged, Logger: o.Logger})
+	if o.StateDir != "" {
+		s.addresses = resolve.OpenFile(filepath.Join(o.StateDir, "addresses.json"), o.Logger)
+	}
+	s.registry = upstream.NewRegistry(upstream.Options{
+		Shards: shards(), Events: s.endpointChanged, Resolved: s.resolved, Logger: o.Logger,
+		Resolve: resolve.Options{
+			Lookup: resolve.NewClient(resolve.ClientOptions{Servers: o.Resolvers}).Lookup, Kept: s.addresses,
+		},
+	})
 	drainer{s.registry}.restore(s.store.Drained())
 	s.applier = control.NewApplier(control.ApplierOptions{
 		Node: s, Store: s.store, Events: s.events, Tracer: s.recorder.Tracer(), Logger: o.Logger,
@@ -228,6 +239,9 @@ func (s *Server) close(ctx context.Context) {
 		_ = s.admin.Close()
 	}
 	s.registry.Close()
+	if s.addresses != nil {
+		s.addresses.Close()
+	}
 	s.certificates.Close()
 	s.end()
 	s.background.Wait()

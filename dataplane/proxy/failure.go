@@ -142,6 +142,8 @@ func unavailable(none upstream.Unavailable) *failure {
 	switch none {
 	case upstream.NoEndpoints:
 		detail = "the cluster has no endpoint"
+	case upstream.Unresolved:
+		return &failure{status: 503, reason: reasonDNS, detail: "DNS has no address of the cluster", final: true}
 	case upstream.CircuitsOpen:
 		detail = "the circuits of all endpoints are open"
 	}

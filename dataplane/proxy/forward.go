@@ -190,7 +190,7 @@ func (x *exchange) hindrance(fail *failure) string {
 
 // othersLeft reports whether the cluster has endpoints that were not tried.
 func (x *exchange) othersLeft() bool {
-	return len(x.tried)+1 < len(x.cluster.Config().Endpoints)
+	return len(x.tried)+1 < x.cluster.Size()
 }
 
 // againOnStatus is the failure of an answer whose status the route wants tried

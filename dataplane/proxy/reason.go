@@ -4,6 +4,7 @@ package proxy
 // and spans share, and a few words for what that list does not have.
 const (
 	reasonNoRoute        = "destination_not_found"
+	reasonDNS            = "dns_error"
 	reasonUnavailable    = "destination_unavailable"
 	reasonRefused        = "connection_refused"
 	reasonConnectTimeout = "connection_timeout"

@@ -154,12 +154,13 @@ func compileListenerTLS(in *configv1.ListenerTls) *ListenerTLS {
 var errNoServerName = errors.New("is needed to verify an endpoint on a unix socket, which has no host")
 
 // compileUpstreamTLS is nil for clear text.
-func compileUpstreamTLS(in *configv1.UpstreamTls, endpoints []*configv1.Endpoint, f *faults) *UpstreamTLS {
+func compileUpstreamTLS(cluster *configv1.Cluster, f *faults) *UpstreamTLS {
+	in := cluster.GetTls()
 	if in == nil {
 		return nil
 	}
 	out := &UpstreamTLS{
-		ServerName:         in.GetServerName(),
+		ServerName:         orString(in.GetServerName(), strings.TrimSuffix(cluster.GetDns().GetName(), ".")),
 		Bundle:             in.GetCaBundle(),
 		Certificate:        in.GetClientCertificate(),
 		InsecureSkipVerify: in.GetInsecureSkipVerify(),
@@ -167,7 +168,7 @@ func compileUpstreamTLS(in *configv1.UpstreamTls, endpoints []*configv1.Endpoint
 	if out.ServerName != "" || out.InsecureSkipVerify {
 		return out
 	}
-	for _, e := range endpoints {
+	for _, e := range cluster.GetEndpoints() {
 		if strings.HasPrefix(e.GetAddress(), "unix:") {
 			f.add(RuleAddress, "tls.serverName", "%v", errNoServerName)
 			break

@@ -14,7 +14,8 @@ func compileCluster(in *configv1.Cluster, f *faults) *Cluster {
 		Name:             in.GetName(),
 		HTTP2:            in.GetHttp2() != nil,
 		Endpoints:        compileEndpoints(in.GetEndpoints(), f),
-		TLS:              compileUpstreamTLS(in.GetTls(), in.GetEndpoints(), f),
+		DNS:              compileDNS(in.GetDns(), f),
+		TLS:              compileUpstreamTLS(in, f),
 		Balancing:        compileBalancing(in.GetLoadBalancing()),
 		Affinity:         compileAffinity(in.GetSessionAffinity(), f),
 		SlowStart:        duration(in.GetSlowStart(), 0, "slowStart", f),
@@ -42,6 +43,17 @@ func compileCluster(in *configv1.Cluster, f *faults) *Cluster {
 		out.PanicThreshold = number(in.PanicThreshold, DefaultPanicThreshold)
 	}
 	return out
+}
+
+// compileDNS is nil for endpoints that are listed.
+func compileDNS(in *configv1.Dns, f *faults) *DNS {
+	if in == nil {
+		return nil
+	}
+	return &DNS{
+		Name: in.GetName(), Port: uint16(in.GetPort()),
+		Refresh: duration(in.GetRefresh(), DefaultDNSRefresh, "dns.refresh", f),
+	}
 }
 
 // compileEndpoints brings the addresses to one form and refuses doubles.

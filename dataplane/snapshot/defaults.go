@@ -18,6 +18,7 @@ const (
 	DefaultIdleTimeout          = 180 * time.Second
 	DefaultDrainTimeout         = 30 * time.Second
 	DefaultPanicThreshold       = 50
+	DefaultDNSRefresh           = 5 * time.Second
 	DefaultProbePath            = "/"
 	DefaultProbeInterval        = 5 * time.Second
 	DefaultProbeTimeout         = 2 * time.Second

@@ -56,6 +56,9 @@ var supported = []string{
 	"clusters.endpoints.weight",
 	"clusters.endpoints.zone",
 	"clusters.endpoints.priority",
+	"clusters.dns.name",
+	"clusters.dns.port",
+	"clusters.dns.refresh",
 	"clusters.tls.serverName",
 	"clusters.tls.caBundle",
 	"clusters.tls.clientCertificate",
@@ -165,7 +168,6 @@ var supported = []string{
 // is what tells a field that waits from one that was forgotten.
 var unsupported = []string{
 	"listeners.ipFilter.*",
-	"clusters.dns.*",
 	"clusters.limits.adaptiveConcurrency.*",
 	"rateLimits.*",
 	"tiers.*",

@@ -203,6 +203,7 @@ type Cluster struct {
 	Identity  string // digest of what the endpoints' state depends on; equal means state carries over
 	HTTP2     bool   // the endpoints speak HTTP/2, in clear text by prior knowledge
 	Endpoints []Endpoint
+	DNS       *DNS         // its addresses are the endpoints; nil: they are listed
 	TLS       *UpstreamTLS // nil: clear text
 
 	Balancing Balancing
@@ -222,6 +223,13 @@ type Cluster struct {
 	ConnectTimeout   time.Duration
 	KeepAliveTimeout time.Duration
 	PanicThreshold   int // percent healthy under which health is ignored; 0: never
+}
+
+// DNS is a name whose addresses are endpoints.
+type DNS struct {
+	Name    string
+	Port    uint16
+	Refresh time.Duration // between look-ups, if TTLs are not shorter
 }
 
 // UpstreamTLS is the client's side of TLS.

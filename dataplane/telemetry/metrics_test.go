@@ -210,6 +210,49 @@ func TestGoneEndpoint(t *testing.T) {
 }
 
 // With nobody reading the metrics, retired names do not pile up.
+// What DNS finds has series of its own, for as long as it finds it, whichever
+// snapshot is in use meanwhile.
+func TestFoundEndpoints(t *testing.T) {
+	r := newRecorder(t, Options{})
+	s := testSnapshot("1", []string{"r"}, []string{"c"})
+	s.Clusters[0].DNS, s.Clusters[0].Endpoints = &snapshot.DNS{Name: "c.test"}, nil
+	v := r.View(s)
+	r.Use(v)
+	x := &Exchange{}
+	series := func(address string) string { return v.clusters[0].endpoint(address).address }
+	r.Resolved("c", []string{"10.0.0.1:80"})
+	serve(v, x, s)
+	if got := series("10.0.0.1:80"); got != "10.0.0.1:80" {
+		t.Errorf("counted under %s", got)
+	}
+	r.Resolved("nobody", []string{"10.0.0.1:80"})
+	// Another snapshot with the same name, and one that was never used.
+	next := testSnapshot("2", []string{"r"}, []string{"c"})
+	next.Clusters[0].DNS, next.Clusters[0].Endpoints = s.Clusters[0].DNS, nil
+	r.View(next)
+	v = r.View(next)
+	r.Use(v)
+	if got := series("10.0.0.1:80"); got != "10.0.0.1:80" {
+		t.Errorf("after an apply, counted under %s", got)
+	}
+	r.Resolved("c", []string{"10.0.0.2:80"})
+	r.mu.Lock()
+	if old := r.clusters["c"].endpoints["10.0.0.1:80"]; !r.retired(&old.life) {
+		t.Error("what is gone is not retired")
+	}
+	r.mu.Unlock()
+	if got := series("10.0.0.2:80"); got != "10.0.0.2:80" {
+		t.Errorf("the new one is counted under %s", got)
+	}
+	// Very many, one after the other, are no more than may be.
+	for i := range 3 * maxRetired {
+		r.Resolved("c", []string{fmt.Sprintf("10.1.%d.%d:80", i>>8, i&255)})
+	}
+	if n := len(r.clusters["c"].endpoints); n > maxRetired+10 {
+		t.Errorf("%d series", n)
+	}
+}
+
 func TestRetiredNamesAreBounded(t *testing.T) {
 	r := newRecorder(t, Options{})
 	for i := range 60 {

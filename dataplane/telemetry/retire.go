@@ -93,7 +93,9 @@ func (r *Recorder) visitRetired(drop func(*life) bool) {
 
 // mayHaveRetired is false if all endpoints are those of the latest view, which is
 // what most clusters look like at any time.
-func (c *clusterSeries) mayHaveRetired() bool { return len(c.endpoints) != len(c.table.endpoints)+1 }
+func (c *clusterSeries) mayHaveRetired() bool {
+	return len(c.endpoints) != len(c.table.endpoints)+1 || c.found.size() > 0
+}
 
 func sweep[S lived](r *Recorder, series map[string]S, drop func(*life) bool) {
 	for name, s := range series {

@@ -67,6 +67,7 @@ type clusterSeries struct {
 
 	endpoints map[string]*endpointSeries // guarded by Recorder.mu
 	table     *clusterTable              // of the latest view; guarded by Recorder.mu
+	found     found                      // those that no snapshot lists
 }
 
 type countCell struct {
@@ -122,6 +123,7 @@ func (r *Recorder) View(s *snapshot.Snapshot) *View {
 	for i, cluster := range s.Clusters {
 		v.clusters[i] = r.cluster(cluster, inPlace(r.latest.clusters, i))
 		v.size += 1 + len(v.clusters[i].endpoints) + 1 // and what stands for all others
+		v.size += v.clusters[i].series.found.size()
 	}
 	v.size += len(v.routes)
 	v.place(r.latest)
@@ -194,6 +196,9 @@ func (r *Recorder) cluster(c *snapshot.Cluster, likely *clusterTable) *clusterTa
 		s.table = r.table(s, c.Endpoints)
 	}
 	s.table.touch(r.views)
+	if c.DNS != nil {
+		s.found.touch(r.views)
+	}
 	return s.table
 }
 
@@ -239,7 +244,11 @@ func (r *Recorder) newLife() life { return life{created: time.Now()} }
 
 // endpoint is the series of an address of the cluster.
 func (t *clusterTable) endpoint(address string) *endpointSeries {
-	if e := t.endpoints[address]; e != nil && !e.dropped.Load() {
+	e := t.endpoints[address]
+	if e == nil {
+		e = t.series.found.endpoint(address)
+	}
+	if e != nil && !e.dropped.Load() {
 		return e
 	}
 	return t.other

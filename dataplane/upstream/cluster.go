@@ -5,6 +5,7 @@ import (
 
 	"github.com/headgate/headgate/dataplane/certificate"
 	"github.com/headgate/headgate/dataplane/snapshot"
+	"github.com/headgate/headgate/dataplane/upstream/resolve"
 	"github.com/headgate/headgate/dataplane/upstream/retry"
 )
 
@@ -16,6 +17,8 @@ const (
 	NoEndpoints Unavailable = iota + 1
 	// AllUnhealthy: none of them is healthy and in service.
 	AllUnhealthy
+	// Unresolved: DNS has not found an address of the cluster's name yet.
+	Unresolved
 	// CircuitsOpen: those that are healthy have open circuits, or half-open ones
 	// with as many trials as may be.
 	CircuitsOpen
@@ -27,6 +30,8 @@ func (u Unavailable) String() string {
 		return "available"
 	case NoEndpoints:
 		return "no endpoints"
+	case Unresolved:
+		return "no address is known"
 	case AllUnhealthy:
 		return "all endpoints unhealthy"
 	case CircuitsOpen:
@@ -37,19 +42,28 @@ func (u Unavailable) String() string {
 
 // Cluster is a cluster as one snapshot sees it.
 type Cluster struct {
-	config    *snapshot.Cluster
-	group     *group
-	secure    *certificate.Client // TLS; nil: clear text
-	endpoints []*Endpoint         // in the order of config.Endpoints
-	weights   []int
-	ranks     []int // of the priorities, the first is 0; nil: all have the same
-	depth     int   // how many ranks there are
-	picker    atomic.Pointer[picker]
-	retired   bool // no snapshot has it any more; guarded by group.mu
+	config *snapshot.Cluster
+	group  *group
+	secure *certificate.Client // TLS; nil: clear text
+	watch  *resolve.Watch      // of the name whose addresses are the endpoints; nil: they are listed
+	picker atomic.Pointer[picker]
+
+	// guarded by group.mu; the lists are replaced when DNS finds others, and never
+	// written
+	listed    []snapshot.Endpoint // those of the configuration, or what DNS has found
+	endpoints []*Endpoint         // in the order of listed
+	weights   []int               // likewise
+	ranks     []int               // of the priorities, the first is 0; nil: all have the same
+	depth     int                 // how many ranks there are
+	warmth    *latch              // waits until the name has been looked up; nil: nobody does
+	retired   bool                // no snapshot has it any more
 }
 
 // Config is the compiled cluster.
 func (c *Cluster) Config() *snapshot.Cluster { return c.config }
+
+// Size is how many endpoints there are, whatever state they are in.
+func (c *Cluster) Size() int { return c.picker.Load().size }
 
 // Begin counts a request in. It is false, and End must not follow, if there are
 // MaxRequests in flight already.

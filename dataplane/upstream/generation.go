@@ -14,9 +14,10 @@ type Generation struct {
 	registry *Registry
 	clusters []*Cluster
 	byName   map[string]*Cluster
-	fresh    []*Cluster // those that Prepare made
-	warmth   *latch     // opens after the first probes of new endpoints
-	longest  time.Duration
+	fresh    []*Cluster    // those that Prepare made
+	warmth   *latch        // opens after the first probes of new endpoints
+	longest  time.Duration // of the timeouts of probes
+	lookup   time.Duration // how long names are waited for
 
 	probes []*Endpoint // to be probed for the first time; used by Prepare
 	base   *Generation // what was committed then; guarded by Registry.mu
@@ -50,6 +51,7 @@ func (g *Generation) addFresh(old *Cluster, config *snapshot.Cluster, secure *ce
 	c, made := owner.view(config, secure, g.warmth)
 	g.add(c)
 	g.fresh = append(g.fresh, c)
+	g.lookup = max(g.lookup, c.patience())
 	if config.HealthCheck == nil {
 		return
 	}
@@ -60,11 +62,12 @@ func (g *Generation) addFresh(old *Cluster, config *snapshot.Cluster, secure *ce
 // Cluster is the live form of the cluster at index i of what Prepare was given.
 func (g *Generation) Cluster(i int) *Cluster { return g.clusters[i] }
 
-// Warm waits until every new endpoint that has a health check was probed once,
-// but no longer than the longest timeout of a probe. That some are unhealthy, or
-// have not answered by then, is no error. The error is that of ctx.
+// Warm waits until every new name was looked up and every new endpoint that has a
+// health check was probed once, but no longer than a look-up is waited for and the
+// longest timeout of a probe. That some are unhealthy or not found, or have not
+// answered by then, is no error. The error is that of ctx.
 func (g *Generation) Warm(ctx context.Context) error {
-	limit := time.NewTimer(g.longest)
+	limit := time.NewTimer(g.lookup + g.longest)
 	defer limit.Stop()
 	select {
 	case <-g.warmth.opened:
@@ -113,6 +116,7 @@ func same(a, b *snapshot.Cluster) bool {
 		a.HTTP2 == b.HTTP2 &&
 		samePart(a.Affinity, b.Affinity) &&
 		samePart(a.CircuitBreaker, b.CircuitBreaker) &&
+		samePart(a.DNS, b.DNS) &&
 		sameEndpoints(a.Endpoints, b.Endpoints) &&
 		sameCheck(a.HealthCheck, b.HealthCheck) &&
 		samePart(a.Outlier, b.Outlier)

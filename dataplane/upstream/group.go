@@ -41,6 +41,7 @@ type group struct {
 	views     []*Cluster             // whose pickers are kept up to date
 	current   *Cluster               // the committed view, nil before there is one
 	ramping   bool                   // some endpoint grows to its weight
+	told      Resolution             // what was told last of the name, if there is one
 
 	ramp timer // owned by schedule: the next step of those that grow
 }
@@ -79,36 +80,48 @@ func (g *group) configure(config *snapshot.Cluster) {
 // that were never probed, but will be, tell warmth when they were.
 func (g *group) view(config *snapshot.Cluster, secure *certificate.Client, warmth *latch) (c *Cluster, made []*Endpoint) {
 	c = &Cluster{config: config, group: g}
-	c.ranks, c.depth = ranksOf(config.Endpoints)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c.secure = g.known(secure)
-	for i := range config.Endpoints {
-		address := config.Endpoints[i].Address
-		e := g.endpoints[identity{address, c.secure}]
+	list := config.Endpoints
+	if config.DNS != nil {
+		list = g.follow(c, warmth)
+	}
+	made = g.enlist(c, list, warmth)
+	g.views = append(g.views, c)
+	c.build()
+	return c, made
+}
+
+// enlist makes a list the endpoints of a view, and those that no view has yet.
+// warmth, if there is one, waits for their first probe. The caller holds mu.
+func (g *group) enlist(c *Cluster, list []snapshot.Endpoint, warmth *latch) (made []*Endpoint) {
+	c.listed = list
+	c.endpoints, c.weights = make([]*Endpoint, len(list)), make([]int, len(list))
+	c.ranks, c.depth = ranksOf(list)
+	check := c.config.HealthCheck
+	for i := range list {
+		e := g.endpoints[identity{list[i].Address, c.secure}]
 		if e == nil {
-			e = newEndpoint(g, address, c.secure)
-			e.check = config.HealthCheck
+			e = newEndpoint(g, list[i].Address, c.secure)
+			e.check = check
 			if e.check != nil {
 				e.next = e.since
 			}
 			g.endpoints[e.identity()] = e
 			made = append(made, e)
 		}
-		if config.HealthCheck != nil && e.check != nil && e.active.State() == StateUnknown {
+		if warmth != nil && check != nil && e.check != nil && e.active.State() == StateUnknown {
 			warmth.add()
 			e.warmth = append(e.warmth, warmth)
 		}
 		e.views++
-		c.endpoints = append(c.endpoints, e)
-		c.weights = append(c.weights, config.Endpoints[i].Weight)
-		if config.Affinity != nil && e.token == 0 { // and so no request reads it yet
-			e.token = tokenOf(g.name, address)
+		c.endpoints[i], c.weights[i] = e, list[i].Weight
+		if c.config.Affinity != nil && e.token == 0 { // and so no request reads it yet
+			e.token = tokenOf(g.name, e.address)
 		}
 	}
-	g.views = append(g.views, c)
-	c.build()
-	return c, made
+	return made
 }
 
 // known is TLS as some view has it already, if one has the same, so that its
@@ -130,12 +143,20 @@ func (g *group) adopt(c *Cluster) {
 	defer g.mu.Unlock()
 	first := g.current == nil
 	g.current = c
+	g.adoptEndpoints(c, first)
+	g.tellResolution(c, true)
+}
+
+// adoptEndpoints has the endpoints of the committed view be as that wants them.
+// In a new cluster they do not grow slowly: all would do so alike. The caller
+// holds mu.
+func (g *group) adoptEndpoints(c *Cluster, first bool) {
 	now, stale := socket.Now(), false
 	for _, e := range c.endpoints {
 		if e.drain != nil && g.registry.drains.of(g.name, e.address) == nil { // put back before there was a committed view
 			e.drain, stale = nil, true
 		}
-		if !e.adopted && !first { // in a new cluster all would grow alike
+		if !e.adopted && !first {
 			g.startRamp(e, now)
 		}
 		e.adopted = true
@@ -164,10 +185,16 @@ func (g *group) dropView(c *Cluster) {
 	}
 	g.views = slices.Delete(g.views, i, i+1)
 	c.retired = true
+	c.unfollow()
 	if c.config.Balancing.Policy == snapshot.LeastRequest {
 		c.build()
 	}
-	for _, e := range c.endpoints {
+	g.dismiss(c.endpoints)
+}
+
+// dismiss is for endpoints that a view has no more. The caller holds mu.
+func (g *group) dismiss(endpoints []*Endpoint) {
+	for _, e := range endpoints {
 		if e.views--; e.views == 0 {
 			g.retire(e)
 		}
@@ -178,6 +205,9 @@ func (g *group) dropView(c *Cluster) {
 func (g *group) retireAll() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	for _, c := range g.views {
+		c.unfollow()
+	}
 	for _, e := range g.endpoints {
 		g.retire(e)
 	}

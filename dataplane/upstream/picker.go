@@ -16,6 +16,7 @@ type picker struct {
 	levels   []level     // by priority, without those that have nobody
 	reason   Unavailable // if there are none
 	panicked bool        // health is ignored
+	size     int         // endpoints, in service or not
 	sticky   map[uint64]*Endpoint
 }
 
@@ -41,7 +42,7 @@ type level struct {
 // build replaces the picker. The caller holds group.mu.
 func (c *Cluster) build() {
 	census := c.census()
-	p := &picker{panicked: c.panics(census)}
+	p := &picker{panicked: c.panics(census), size: len(c.endpoints)}
 	presence := c.presence(p.panicked)
 	switch {
 	case c.depth == 1 || p.panicked:
@@ -122,6 +123,8 @@ func (c *Cluster) population() (available, weighted int) {
 func (c *Cluster) reason() Unavailable {
 	available, weighted := c.population()
 	switch {
+	case weighted == 0 && c.watch != nil:
+		return Unresolved
 	case weighted == 0:
 		return NoEndpoints
 	case available > 0 || c.config.PanicThreshold > 0:
@@ -223,15 +226,15 @@ func (c *Cluster) fill(l *level, presence []int, rank int) {
 		}
 		l.alias = balance.NewAlias(l.weights)
 	case snapshot.ConsistentHash:
-		l.members = c.members(presence, rank)
+		l.members = c.hashed(presence, rank)
 		l.maglev = c.group.table(l.members)
 	default:
 		l.alias = balance.NewAlias(l.weights)
 	}
 }
 
-// members are the endpoints of a rank for a table of hashes.
-func (c *Cluster) members(presence []int, rank int) []balance.Member {
+// hashed are the endpoints of a rank for a table of hashes.
+func (c *Cluster) hashed(presence []int, rank int) []balance.Member {
 	list := make([]balance.Member, len(c.endpoints))
 	for i, e := range c.endpoints {
 		if rank >= 0 && c.rank(i) != rank {

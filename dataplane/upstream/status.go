@@ -19,6 +19,7 @@ type ClusterStatus struct {
 	Waiting     int   // requests that wait for a connection
 	Panicked    bool  // so few endpoints are available that health is ignored
 	Endpoints   []EndpointStatus
+	Resolution  *Resolution // of the name whose addresses are the endpoints; nil: they are listed
 }
 
 // EndpointStatus is an endpoint at one moment.
@@ -70,17 +71,18 @@ func (r *Registry) Status() []ClusterStatus {
 // Status is the cluster at this moment.
 func (c *Cluster) Status() ClusterStatus {
 	s := ClusterStatus{
-		Name:      c.config.Name,
-		InFlight:  c.group.requests.Load(),
-		Retries:   c.group.retries.InFlight(),
-		Panicked:  c.picker.Load().panicked,
-		Endpoints: make([]EndpointStatus, len(c.endpoints)),
+		Name:     c.config.Name,
+		InFlight: c.group.requests.Load(),
+		Retries:  c.group.retries.InFlight(),
+		Panicked: c.picker.Load().panicked,
 	}
 	s.Connections, s.Waiting = c.group.connections.Counts()
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
+	s.Resolution = c.resolution()
+	s.Endpoints = make([]EndpointStatus, len(c.endpoints))
 	for i, e := range c.endpoints {
-		s.Endpoints[i] = e.status(&c.config.Endpoints[i])
+		s.Endpoints[i] = e.status(&c.listed[i])
 		s.Endpoints[i].Share = e.rampPercent(c.config.SlowStart)
 		s.Endpoints[i].HasCircuit = c.config.CircuitBreaker != nil
 	}

@@ -27,20 +27,21 @@ func (r *Registry) sweep() {
 
 func (r *Registry) sweepOnce(now int64) {
 	for _, c := range r.current().clusters {
-		c.look(now)
-		for _, e := range c.endpoints {
+		for _, e := range c.look(now) {
 			e.pool.Sweep(now)
 		}
 	}
 }
 
-// look brings up to date how the endpoints fare.
-func (c *Cluster) look(now int64) {
+// look brings up to date how the endpoints fare, and returns them. The list must
+// not be changed.
+func (c *Cluster) look(now int64) []*Endpoint {
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
 	for _, e := range c.endpoints {
 		e.recent.look(now, e.counts())
 	}
+	return c.endpoints
 }
 
 // current is the committed generation.

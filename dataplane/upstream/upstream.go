@@ -15,7 +15,8 @@
 //	                                     ├─ group ── Endpoint ── pool.Pool
 //	Generation (being prepared) Cluster ─┘
 //
-// Locks are taken in this order: Registry.mu, group.mu, schedule.mu or drains.mu. Requests
+// Locks are taken in this order: Registry.mu, group.mu, then that of the schedule,
+// of the drains or of the resolver. Requests
 // take none of them, unless they fail so often that an endpoint is ejected.
 package upstream
 
@@ -30,6 +31,7 @@ import (
 	"github.com/headgate/headgate/dataplane/certificate"
 	"github.com/headgate/headgate/dataplane/snapshot"
 	"github.com/headgate/headgate/dataplane/socket"
+	"github.com/headgate/headgate/dataplane/upstream/resolve"
 )
 
 // Options say what a Registry works with. The zero value is ready to use.
@@ -44,6 +46,11 @@ type Options struct {
 	Logger *slog.Logger
 	// Dial opens connections, for requests and for probes; default net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Resolve says how the names of clusters are looked up.
+	Resolve resolve.Options
+	// Resolved hears of the addresses of the names of committed clusters, under the
+	// same rules as Events.
+	Resolved func(Resolution)
 	// UserAgent is sent with probes; default "headgate-health".
 	UserAgent string
 }
@@ -54,6 +61,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Events == nil {
 		o.Events = func(Event) {}
+	}
+	if o.Resolved == nil {
+		o.Resolved = func(Resolution) {}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -71,6 +81,7 @@ func (o Options) withDefaults() Options {
 type Registry struct {
 	options  Options
 	schedule *schedule
+	resolver *resolve.Resolver
 	stop     context.CancelFunc
 	stopped  context.Context
 	running  sync.WaitGroup // the scheduler and the sweeper
@@ -88,15 +99,17 @@ func NewRegistry(o Options) *Registry {
 	r.stopped, r.stop = context.WithCancel(context.Background())
 	r.committed.registry = r
 	r.schedule = newSchedule(r.stopped, r.probe)
+	r.resolver = resolve.NewResolver(r.options.Resolve)
 	r.running.Go(r.schedule.run)
 	r.running.Go(r.sweep)
 	return r
 }
 
-// Close ends all probes, closes the idle connections, and waits until nothing
+// Close ends all probes and look-ups, closes the idle connections, and waits until nothing
 // of the registry runs any more. Connections in use stay with their users.
 func (r *Registry) Close() {
 	r.stop()
+	r.resolver.Close()
 	r.running.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,7 +35,7 @@ type Client struct {
 
 // ClientOptions say whom to ask. The zero value is ready to use.
 type ClientOptions struct {
-	Servers    []string // host:port, instead of those of resolv.conf
+	Servers    []string // host or host:port, instead of those of resolv.conf
 	ResolvConf string   // default /etc/resolv.conf
 	Hosts      string   // default /etc/hosts
 }
@@ -42,7 +43,13 @@ type ClientOptions struct {
 // NewClient makes a client. It reads its files when it is first used, and again
 // when they have changed.
 func NewClient(o ClientOptions) *Client {
-	c := &Client{servers: o.Servers}
+	c := &Client{}
+	for _, server := range o.Servers {
+		if _, _, err := net.SplitHostPort(server); err != nil {
+			server = net.JoinHostPort(strings.Trim(server, "[]"), "53")
+		}
+		c.servers = append(c.servers, server)
+	}
 	c.config.path, c.config.parse = orDefault(o.ResolvConf, "/etc/resolv.conf"), parseConfig
 	c.hosts.path, c.hosts.parse = orDefault(o.Hosts, "/etc/hosts"), parseHosts
 	return c

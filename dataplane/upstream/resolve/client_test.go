@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/headgate/headgate/dataplane/upstream/resolve/dnstest"
 )
 
 // asking is a client of some servers, with a resolv.conf and a hosts file.
-func asking(t *testing.T, conf, hosts string, servers ...*server) *Client {
+func asking(t *testing.T, conf, hosts string, servers ...*dnstest.Server) *Client {
 	t.Helper()
 	folder := t.TempDir()
 	o := ClientOptions{ResolvConf: filepath.Join(folder, "resolv.conf"), Hosts: filepath.Join(folder, "hosts")}
@@ -25,7 +27,7 @@ func asking(t *testing.T, conf, hosts string, servers ...*server) *Client {
 		}
 	}
 	for _, s := range servers {
-		o.Servers = append(o.Servers, s.address)
+		o.Servers = append(o.Servers, s.Address)
 	}
 	return NewClient(o)
 }
@@ -54,12 +56,12 @@ func want(t *testing.T, a Answers, text string) {
 }
 
 func TestLookup(t *testing.T) {
-	s := serveDNS(t)
-	s.set("users.test. A", "users.test. 30 IN A 10.0.0.1", "users.test. 20 IN A 10.0.0.2")
-	s.set("users.test. AAAA", "users.test. 40 IN AAAA 2001:db8::1")
-	s.set("four.test. A", "four.test. 30 IN A 10.0.0.4")
-	s.set("alias.test. A", "alias.test. 9 IN CNAME Next.test.", "next.test. 5 IN CNAME users.test.", "users.test. 30 IN A 10.0.0.1", "other.test. 1 IN A 10.9.9.9")
-	s.set("alias.test. AAAA", "alias.test. 9 IN CNAME next.test.")
+	s := dnstest.Serve(t)
+	s.Set("users.test. A", "users.test. 30 IN A 10.0.0.1", "users.test. 20 IN A 10.0.0.2")
+	s.Set("users.test. AAAA", "users.test. 40 IN AAAA 2001:db8::1")
+	s.Set("four.test. A", "four.test. 30 IN A 10.0.0.4")
+	s.Set("alias.test. A", "alias.test. 9 IN CNAME Next.test.", "next.test. 5 IN CNAME users.test.", "users.test. 30 IN A 10.0.0.1", "other.test. 1 IN A 10.9.9.9")
+	s.Set("alias.test. AAAA", "alias.test. 9 IN CNAME next.test.")
 	c := asking(t, "", "", s)
 	want(t, c.Lookup(t.Context(), "users.test"), "A [10.0.0.1 10.0.0.2] 20s, AAAA [2001:db8::1] 40s")
 	want(t, c.Lookup(t.Context(), "USERS.test."), "A [10.0.0.1 10.0.0.2] 20s, AAAA [2001:db8::1] 40s")
@@ -70,13 +72,13 @@ func TestLookup(t *testing.T) {
 
 // What is known without asking is not asked for.
 func TestLookupWithoutServers(t *testing.T) {
-	s := serveDNS(t)
+	s := dnstest.Serve(t)
 	c := asking(t, "", "10.0.0.9 db Db.Test # the database\n2001:db8::9\tdb\n# 10.0.0.8 db\nbad db\n", s)
 	want(t, c.Lookup(t.Context(), "DB"), "A [10.0.0.9] 0s, AAAA [2001:db8::9] 0s")
 	want(t, c.Lookup(t.Context(), "db.test."), "A [10.0.0.9] 0s, AAAA [] 0s")
 	want(t, c.Lookup(t.Context(), "localhost"), "A [127.0.0.1] 0s, AAAA [::1] 0s")
 	want(t, c.Lookup(t.Context(), "192.0.2.7"), "A [192.0.2.7] 0s, AAAA [] 0s")
-	if q := s.questions(); len(q) != 0 {
+	if q := s.Questions(); len(q) != 0 {
 		t.Errorf("asked %v", q)
 	}
 }
@@ -84,16 +86,16 @@ func TestLookupWithoutServers(t *testing.T) {
 // The search list is followed as resolv.conf(5) has it, but not after a failure:
 // what is found then could be somebody else.
 func TestSearchList(t *testing.T) {
-	s := serveDNS(t)
-	s.set("db.one.test. A", "db.one.test. 30 IN A 10.0.0.1")
-	s.set("db.eu.two.test. A", "db.eu.two.test. 30 IN A 10.0.0.2")
+	s := dnstest.Serve(t)
+	s.Set("db.one.test. A", "db.one.test. 30 IN A 10.0.0.1")
+	s.Set("db.eu.two.test. A", "db.eu.two.test. 30 IN A 10.0.0.2")
 	c := asking(t, "search one.test two.test\noptions ndots:1", "", s)
 	want(t, c.Lookup(t.Context(), "db"), "A [10.0.0.1] 30s, AAAA [] 7s")
 	want(t, c.Lookup(t.Context(), "db.eu"), "A [10.0.0.2] 30s, AAAA [] 7s")
 	want(t, c.Lookup(t.Context(), "db."), "A missing 7s, AAAA missing 7s")
 	want(t, c.Lookup(t.Context(), "no.where"), "A missing 7s, AAAA missing 7s")
 	var tried []string
-	for _, q := range s.questions() {
+	for _, q := range s.Questions() {
 		if name, ok := strings.CutSuffix(q, " A udp"); ok {
 			tried = append(tried, name)
 		}
@@ -101,7 +103,7 @@ func TestSearchList(t *testing.T) {
 	if got := strings.Join(tried, " "); got != "db.one.test. db.eu. db.eu.one.test. db.eu.two.test. db. no.where. no.where.one.test. no.where.two.test." {
 		t.Errorf("tried %s", got)
 	}
-	s.spoil(func(reply *dns.Msg, _ string) bool {
+	s.Spoil(func(reply *dns.Msg, _ string) bool {
 		if strings.HasPrefix(reply.Question[0].Name, "db.eu.one") {
 			reply.Rcode = dns.RcodeServerFailure
 		}
@@ -115,12 +117,12 @@ func TestSearchList(t *testing.T) {
 // A reply that does not fit into a packet comes over TCP, also from a server that
 // sends more than it was told to.
 func TestLongReplies(t *testing.T) {
-	s := serveDNS(t)
+	s := dnstest.Serve(t)
 	var records []string
 	for i := range 200 {
 		records = append(records, fmt.Sprintf("many.test. 30 IN A 10.0.0.%d", i+1))
 	}
-	s.set("many.test. A", records...)
+	s.Set("many.test. A", records...)
 	c := asking(t, "", "", s)
 	for name, spoil := range map[string]func(*dns.Msg, string) bool{
 		"truncated": func(reply *dns.Msg, network string) bool {
@@ -131,18 +133,18 @@ func TestLongReplies(t *testing.T) {
 		},
 		"too long": nil,
 	} {
-		s.spoil(spoil)
+		s.Spoil(spoil)
 		if a := c.Lookup(t.Context(), "many.test"); len(a[IPv4].Addresses) != 200 || a[IPv4].Err != nil {
 			t.Errorf("%s: %d addresses, %v", name, len(a[IPv4].Addresses), a[IPv4].Err)
 		}
 	}
-	if !slices.Contains(s.questions(), "many.test. A tcp") {
+	if !slices.Contains(s.Questions(), "many.test. A tcp") {
 		t.Error("not asked over TCP")
 	}
 	tcp := asking(t, "options use-vc", "", s)
-	before := len(s.questions())
+	before := len(s.Questions())
 	tcp.Lookup(t.Context(), "many.test")
-	for _, q := range s.questions()[before:] {
+	for _, q := range s.Questions()[before:] {
 		if !strings.HasSuffix(q, " tcp") {
 			t.Errorf("asked %s", q)
 		}
@@ -151,18 +153,16 @@ func TestLongReplies(t *testing.T) {
 
 // A server that does not know EDNS is asked without it.
 func TestWithoutEDNS(t *testing.T) {
-	s := serveDNS(t)
-	s.set("old.test. A", "old.test. 30 IN A 10.0.0.1")
-	s.mu.Lock()
-	s.noEDNS = true
-	s.mu.Unlock()
+	s := dnstest.Serve(t)
+	s.Set("old.test. A", "old.test. 30 IN A 10.0.0.1")
+	s.RefuseEDNS()
 	want(t, asking(t, "", "", s).Lookup(t.Context(), "old.test"), "A [10.0.0.1] 30s, AAAA [] 7s")
 }
 
 // The next server is asked when one is of no use, and then stays the first.
 func TestServersInTurn(t *testing.T) {
-	bad, good := serveDNS(t), serveDNS(t)
-	good.set("a.test. A", "a.test. 30 IN A 10.0.0.1")
+	bad, good := dnstest.Serve(t), dnstest.Serve(t)
+	good.Set("a.test. A", "a.test. 30 IN A 10.0.0.1")
 	for i, spoil := range []func(*dns.Msg, string) bool{
 		func(reply *dns.Msg, _ string) bool { reply.Rcode = dns.RcodeServerFailure; return true },
 		func(reply *dns.Msg, _ string) bool { reply.Rcode = dns.RcodeRefused; return true },
@@ -173,12 +173,12 @@ func TestServersInTurn(t *testing.T) {
 		},
 		func(*dns.Msg, string) bool { return false },
 	} {
-		bad.spoil(spoil)
+		bad.Spoil(spoil)
 		c := asking(t, "options timeout:1", "", bad, good)
 		want(t, c.Lookup(t.Context(), "a.test"), "A [10.0.0.1] 30s, AAAA [] 7s")
-		before := len(bad.questions())
+		before := len(bad.Questions())
 		want(t, c.Lookup(t.Context(), "a.test"), "A [10.0.0.1] 30s, AAAA [] 7s")
-		if len(bad.questions()) != before {
+		if len(bad.Questions()) != before {
 			t.Errorf("fault %d: the bad one was asked again", i)
 		}
 	}
@@ -186,10 +186,10 @@ func TestServersInTurn(t *testing.T) {
 
 // What is wrong is said with the server's address.
 func TestFailures(t *testing.T) {
-	s := serveDNS(t)
-	s.spoil(func(reply *dns.Msg, _ string) bool { reply.Rcode = dns.RcodeServerFailure; return true })
+	s := dnstest.Serve(t)
+	s.Spoil(func(reply *dns.Msg, _ string) bool { reply.Rcode = dns.RcodeServerFailure; return true })
 	want(t, asking(t, "", "", s).Lookup(t.Context(), "a.test"),
-		fmt.Sprintf("A failed: %s: SERVFAIL, AAAA failed: %[1]s: SERVFAIL", s.address))
+		fmt.Sprintf("A failed: %s: SERVFAIL, AAAA failed: %[1]s: SERVFAIL", s.Address))
 
 	nobody, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -201,17 +201,17 @@ func TestFailures(t *testing.T) {
 	want(t, c.Lookup(t.Context(), "a.test"),
 		fmt.Sprintf("A failed: %s: connection refused, AAAA failed: %[1]s: connection refused", gone))
 
-	silent := serveDNS(t)
-	silent.spoil(func(*dns.Msg, string) bool { return false })
+	silent := dnstest.Serve(t)
+	silent.Spoil(func(*dns.Msg, string) bool { return false })
 	want(t, asking(t, "options timeout:1 attempts:1", "", silent).Lookup(t.Context(), "a.test"),
-		fmt.Sprintf("A failed: %s does not answer, AAAA failed: %[1]s does not answer", silent.address))
+		fmt.Sprintf("A failed: %s does not answer, AAAA failed: %[1]s does not answer", silent.Address))
 }
 
 // A look-up ends with its context, whatever servers do.
 func TestLookupIsCancelled(t *testing.T) {
-	s := serveDNS(t)
+	s := dnstest.Serve(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	s.spoil(func(*dns.Msg, string) bool { cancel(); return false })
+	s.Spoil(func(*dns.Msg, string) bool { cancel(); return false })
 	start := time.Now()
 	if a := asking(t, "options timeout:30", "", s).Lookup(ctx, "a.test"); a[IPv4].Err == nil {
 		t.Error("no error")

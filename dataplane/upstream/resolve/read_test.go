@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/miekg/dns"
+
+	"github.com/headgate/headgate/dataplane/upstream/resolve/dnstest"
 )
 
 // Aliases that lead in a circle, or to nothing, are no addresses, and take no
@@ -11,7 +13,7 @@ import (
 func TestAliasesThatLeadNowhere(t *testing.T) {
 	reply := new(dns.Msg).SetQuestion("a.test.", dns.TypeA)
 	reply.Response, reply.RecursionAvailable = true, true
-	reply.Answer = []dns.RR{record("a.test. 30 IN CNAME b.test."), record("b.test. 30 IN CNAME a.test.")}
+	reply.Answer = []dns.RR{dnstest.Record("a.test. 30 IN CNAME b.test."), dnstest.Record("b.test. 30 IN CNAME a.test.")}
 	if _, err := read(reply, "a.test.", IPv4); err != errAliases {
 		t.Errorf("a circle: %v", err)
 	}
@@ -33,8 +35,8 @@ func TestTTLOutOfRange(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	reply := new(dns.Msg).SetQuestion("a.test.", dns.TypeAAAA)
 	reply.Response = true
-	reply.Answer = []dns.RR{record("a.test. 30 IN CNAME b.test."), record("b.test. 30 IN AAAA 2001:db8::1"), record("b.test. 30 IN A 10.0.0.1")}
-	reply.Ns = []dns.RR{record("test. 300 IN SOA ns.test. admin.test. 1 3600 600 86400 7")}
+	reply.Answer = []dns.RR{dnstest.Record("a.test. 30 IN CNAME b.test."), dnstest.Record("b.test. 30 IN AAAA 2001:db8::1"), dnstest.Record("b.test. 30 IN A 10.0.0.1")}
+	reply.Ns = []dns.RR{dnstest.Record("test. 300 IN SOA ns.test. admin.test. 1 3600 600 86400 7")}
 	text, err := reply.Pack()
 	if err != nil {
 		f.Fatal(err)

@@ -377,14 +377,21 @@ func (x *Endpoint) GetPriority() uint32 {
 	return 0
 }
 
-// Dns finds endpoints by name. When DNS fails, the last good answer is kept.
+// Dns finds endpoints by name: each address that the name has, IPv4 and IPv6, is one, up to 256. They are looked up
+// again when the TTL of the records is over, at the latest after refresh, and no sooner than after a second or, if that
+// is shorter, refresh. Endpoints that are still there keep their health, connections and all else.
+//
+// When DNS fails, or says that there is no such name or address, the last good addresses are kept, also across restarts
+// where there is a state directory; this is an event, and DEGRADED while it lasts. A snapshot whose name cannot be looked
+// up becomes ACTIVE all the same, after 5 seconds at most, and DEGRADED: the cluster answers 503 until there are addresses.
 type Dns struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The name whose A and AAAA records are the endpoints.
+	// The name whose A and AAAA records are the endpoints. The hosts file is asked first, then the servers of resolv.conf,
+	// with its search list unless the name ends in a dot.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Their port. 1 to 65535.
 	Port uint32 `protobuf:"varint,2,opt,name=port,proto3" json:"port,omitempty"`
-	// Time between look-ups. 100ms to 8760h. Default: 5s.
+	// Time between look-ups, if TTLs are not shorter. 100ms to 8760h. Default: 5s.
 	Refresh       *durationpb.Duration `protobuf:"bytes,3,opt,name=refresh,proto3" json:"refresh,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -743,7 +750,7 @@ const file_headgate_config_v1_cluster_proto_rawDesc = "" +
 	"\bpriority\x18\x04 \x01(\rB\a\xbaH\x04*\x02\x18\x7fR\bpriorityB\t\n" +
 	"\a_weight\"\x95\x01\n" +
 	"\x03Dns\x12\"\n" +
-	"\x04name\x18\x01 \x01(\tB\x0e\xbaH\v\xc8\x01\x01r\x06\x80\xf3վ\x05\x01R\x04name\x12\x1f\n" +
+	"\x04name\x18\x01 \x01(\tB\x0e\xbaH\v\xc8\x01\x01r\x06\x80\xf5վ\x05\x01R\x04name\x12\x1f\n" +
 	"\x04port\x18\x02 \x01(\rB\v\xbaH\b*\x06\x18\xff\xff\x03(\x01R\x04port\x12I\n" +
 	"\arefresh\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x14\xbaH\x11\xaa\x01\x0e\"\x05\b\x80\xe7\x84\x0f2\x05\x10\x80\xc2\xd7/R\arefresh\"\xdc\x01\n" +
 	"\vUpstreamTls\x12/\n" +

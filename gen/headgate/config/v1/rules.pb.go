@@ -91,6 +91,14 @@ var file_headgate_config_v1_rules_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*validate.StringRules)(nil),
 		ExtensionType: (*bool)(nil),
+		Field:         184201040,
+		Name:          "headgate.config.v1.dns_name",
+		Tag:           "varint,184201040,opt,name=dns_name",
+		Filename:      "headgate/config/v1/rules.proto",
+	},
+	{
+		ExtendedType:  (*validate.StringRules)(nil),
+		ExtensionType: (*bool)(nil),
 		Field:         184201009,
 		Name:          "headgate.config.v1.host_pattern",
 		Tag:           "varint,184201009,opt,name=host_pattern",
@@ -157,22 +165,26 @@ var (
 	//
 	// optional bool host_name = 184201008;
 	E_HostName = &file_headgate_config_v1_rules_proto_extTypes[7]
+	// The value is a name of the DNS; a dot at its end says that it is whole.
+	//
+	// optional bool dns_name = 184201040;
+	E_DnsName = &file_headgate_config_v1_rules_proto_extTypes[8]
 	// The value is a host, or "*." and a name: any name with one label or more before it.
 	//
 	// optional bool host_pattern = 184201009;
-	E_HostPattern = &file_headgate_config_v1_rules_proto_extTypes[8]
+	E_HostPattern = &file_headgate_config_v1_rules_proto_extTypes[9]
 	// The value is a path: it begins with '/' and has neither a query, a fragment, nor a blank or control character.
 	//
 	// optional bool url_path = 184201010;
-	E_UrlPath = &file_headgate_config_v1_rules_proto_extTypes[9]
+	E_UrlPath = &file_headgate_config_v1_rules_proto_extTypes[10]
 	// The value is a path with, perhaps, a query.
 	//
 	// optional bool url_path_and_query = 184201011;
-	E_UrlPathAndQuery = &file_headgate_config_v1_rules_proto_extTypes[10]
+	E_UrlPathAndQuery = &file_headgate_config_v1_rules_proto_extTypes[11]
 	// The value is a regular expression in RE2 syntax of 1 to 4096 bytes. Whether it compiles is checked with the snapshot.
 	//
 	// optional bool re2 = 184201012;
-	E_Re2 = &file_headgate_config_v1_rules_proto_extTypes[11]
+	E_Re2 = &file_headgate_config_v1_rules_proto_extTypes[12]
 )
 
 var File_headgate_config_v1_rules_proto protoreflect.FileDescriptor
@@ -206,7 +218,10 @@ const file_headgate_config_v1_rules_proto_rawDesc = "" +
 	"methodName:\x80\x02\n" +
 	"\thost_name\x12\x19.buf.validate.StringRules\x18\xb0\xde\xeaW \x01(\bB\xc4\x01\xc2H\xc0\x01\n" +
 	"\xbd\x01\n" +
-	"\x10string.host_name\x12-must be a host name or address without a port\x1az!rule || this.matches('^([A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\\\\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,62}))*|\\\\[[0-9A-Fa-f:.]+\\\\])$')R\bhostName:\xac\x02\n" +
+	"\x10string.host_name\x12-must be a host name or address without a port\x1az!rule || this.matches('^([A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\\\\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,62}))*|\\\\[[0-9A-Fa-f:.]+\\\\])$')R\bhostName:\xf6\x01\n" +
+	"\bdns_name\x12\x19.buf.validate.StringRules\x18\xd0\xde\xeaW \x01(\bB\xbc\x01\xc2H\xb8\x01\n" +
+	"\xb5\x01\n" +
+	"\x0fstring.dns_name\x12#must be a host name, without a port\x1a}!rule || this.matches('^[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\\\\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,62}))*\\\\.?$') && this.size() <= 254R\adnsName:\xac\x02\n" +
 	"\fhost_pattern\x12\x19.buf.validate.StringRules\x18\xb1\xde\xeaW \x01(\bB\xea\x01\xc2H\xe6\x01\n" +
 	"\xe3\x01\n" +
 	"\x13string.host_pattern\x12Fmust be a host without a port, or *. and a name, such as *.example.com\x1a\x83\x01!rule || this.matches('^((\\\\*\\\\.)?[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\\\\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,62}))*|\\\\[[0-9A-Fa-f:.]+\\\\])$')R\vhostPattern:\xe6\x01\n" +
@@ -233,14 +248,15 @@ var file_headgate_config_v1_rules_proto_depIdxs = []int32{
 	0,  // 5: headgate.config.v1.field_value:extendee -> buf.validate.StringRules
 	0,  // 6: headgate.config.v1.method_name:extendee -> buf.validate.StringRules
 	0,  // 7: headgate.config.v1.host_name:extendee -> buf.validate.StringRules
-	0,  // 8: headgate.config.v1.host_pattern:extendee -> buf.validate.StringRules
-	0,  // 9: headgate.config.v1.url_path:extendee -> buf.validate.StringRules
-	0,  // 10: headgate.config.v1.url_path_and_query:extendee -> buf.validate.StringRules
-	0,  // 11: headgate.config.v1.re2:extendee -> buf.validate.StringRules
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	0,  // [0:12] is the sub-list for extension extendee
+	0,  // 8: headgate.config.v1.dns_name:extendee -> buf.validate.StringRules
+	0,  // 9: headgate.config.v1.host_pattern:extendee -> buf.validate.StringRules
+	0,  // 10: headgate.config.v1.url_path:extendee -> buf.validate.StringRules
+	0,  // 11: headgate.config.v1.url_path_and_query:extendee -> buf.validate.StringRules
+	0,  // 12: headgate.config.v1.re2:extendee -> buf.validate.StringRules
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	0,  // [0:13] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name
 }
 
@@ -256,7 +272,7 @@ func file_headgate_config_v1_rules_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_headgate_config_v1_rules_proto_rawDesc), len(file_headgate_config_v1_rules_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   0,
-			NumExtensions: 12,
+			NumExtensions: 13,
 			NumServices:   0,
 		},
 		GoTypes:           file_headgate_config_v1_rules_proto_goTypes,

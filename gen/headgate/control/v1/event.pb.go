@@ -992,7 +992,7 @@ func (x *CertificateEvent) GetExpires() *timestamppb.Timestamp {
 	return nil
 }
 
-// DnsEvent says how DNS answers for a cluster.
+// DnsEvent says that DNS began to fail for a cluster, works again, or gave other addresses than before.
 type DnsEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The cluster's name.

@@ -476,8 +476,10 @@ type ClusterStatus struct {
 	Connections uint64 `protobuf:"varint,9,opt,name=connections,proto3" json:"connections,omitempty"`
 	// How many requests may wait for an answer at one time, where the limit follows latency; absent where there is none.
 	ConcurrencyLimit *uint64 `protobuf:"varint,10,opt,name=concurrency_limit,json=concurrencyLimit,proto3,oneof" json:"concurrency_limit,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// What DNS says of the cluster's name; absent where endpoints are listed. It has no cause while it works.
+	Dns           *DnsEvent `protobuf:"bytes,11,opt,name=dns,proto3" json:"dns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ClusterStatus) Reset() {
@@ -578,6 +580,13 @@ func (x *ClusterStatus) GetConcurrencyLimit() uint64 {
 		return *x.ConcurrencyLimit
 	}
 	return 0
+}
+
+func (x *ClusterStatus) GetDns() *DnsEvent {
+	if x != nil {
+		return x.Dns
+	}
+	return nil
 }
 
 // EndpointStatus is how an endpoint fares.
@@ -867,7 +876,7 @@ const file_headgate_control_v1_status_proto_rawDesc = "" +
 	"\taddresses\x18\x02 \x03(\tR\taddresses\x12 \n" +
 	"\vconnections\x18\x03 \x01(\x04R\vconnections\x12\x1a\n" +
 	"\baccepted\x18\x04 \x01(\x04R\baccepted\x12\x1a\n" +
-	"\bdraining\x18\x05 \x01(\bR\bdraining\"\xbb\x03\n" +
+	"\bdraining\x18\x05 \x01(\bR\bdraining\"\xec\x03\n" +
 	"\rClusterStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12A\n" +
 	"\tendpoints\x18\x02 \x03(\v2#.headgate.control.v1.EndpointStatusR\tendpoints\x12%\n" +
@@ -879,7 +888,8 @@ const file_headgate_control_v1_status_proto_rawDesc = "" +
 	"\x11retries_in_flight\x18\b \x01(\x04R\x0fretriesInFlight\x12 \n" +
 	"\vconnections\x18\t \x01(\x04R\vconnections\x120\n" +
 	"\x11concurrency_limit\x18\n" +
-	" \x01(\x04H\x00R\x10concurrencyLimit\x88\x01\x01B\x14\n" +
+	" \x01(\x04H\x00R\x10concurrencyLimit\x88\x01\x01\x12/\n" +
+	"\x03dns\x18\v \x01(\v2\x1d.headgate.control.v1.DnsEventR\x03dnsB\x14\n" +
 	"\x12_concurrency_limit\"\xd8\a\n" +
 	"\x0eEndpointStatus\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x128\n" +
@@ -935,9 +945,10 @@ var file_headgate_control_v1_status_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
 	(*SnapshotInfo)(nil),          // 9: headgate.control.v1.SnapshotInfo
 	(*Degradation)(nil),           // 10: headgate.control.v1.Degradation
-	(HealthState)(0),              // 11: headgate.control.v1.HealthState
-	(CircuitState)(0),             // 12: headgate.control.v1.CircuitState
-	(*durationpb.Duration)(nil),   // 13: google.protobuf.Duration
+	(*DnsEvent)(nil),              // 11: headgate.control.v1.DnsEvent
+	(HealthState)(0),              // 12: headgate.control.v1.HealthState
+	(CircuitState)(0),             // 13: headgate.control.v1.CircuitState
+	(*durationpb.Duration)(nil),   // 14: google.protobuf.Duration
 }
 var file_headgate_control_v1_status_proto_depIdxs = []int32{
 	8,  // 0: headgate.control.v1.NodeStatus.started_time:type_name -> google.protobuf.Timestamp
@@ -949,19 +960,20 @@ var file_headgate_control_v1_status_proto_depIdxs = []int32{
 	2,  // 6: headgate.control.v1.DrainedEndpoint.drain:type_name -> headgate.control.v1.Drain
 	8,  // 7: headgate.control.v1.Drain.since:type_name -> google.protobuf.Timestamp
 	6,  // 8: headgate.control.v1.ClusterStatus.endpoints:type_name -> headgate.control.v1.EndpointStatus
-	11, // 9: headgate.control.v1.EndpointStatus.health:type_name -> headgate.control.v1.HealthState
-	8,  // 10: headgate.control.v1.EndpointStatus.since:type_name -> google.protobuf.Timestamp
-	8,  // 11: headgate.control.v1.EndpointStatus.next_probe:type_name -> google.protobuf.Timestamp
-	8,  // 12: headgate.control.v1.EndpointStatus.ejected_until:type_name -> google.protobuf.Timestamp
-	12, // 13: headgate.control.v1.EndpointStatus.circuit:type_name -> headgate.control.v1.CircuitState
-	13, // 14: headgate.control.v1.EndpointStatus.latency:type_name -> google.protobuf.Duration
-	2,  // 15: headgate.control.v1.EndpointStatus.drain:type_name -> headgate.control.v1.Drain
-	8,  // 16: headgate.control.v1.EndpointStatus.next_try:type_name -> google.protobuf.Timestamp
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	11, // 9: headgate.control.v1.ClusterStatus.dns:type_name -> headgate.control.v1.DnsEvent
+	12, // 10: headgate.control.v1.EndpointStatus.health:type_name -> headgate.control.v1.HealthState
+	8,  // 11: headgate.control.v1.EndpointStatus.since:type_name -> google.protobuf.Timestamp
+	8,  // 12: headgate.control.v1.EndpointStatus.next_probe:type_name -> google.protobuf.Timestamp
+	8,  // 13: headgate.control.v1.EndpointStatus.ejected_until:type_name -> google.protobuf.Timestamp
+	13, // 14: headgate.control.v1.EndpointStatus.circuit:type_name -> headgate.control.v1.CircuitState
+	14, // 15: headgate.control.v1.EndpointStatus.latency:type_name -> google.protobuf.Duration
+	2,  // 16: headgate.control.v1.EndpointStatus.drain:type_name -> headgate.control.v1.Drain
+	8,  // 17: headgate.control.v1.EndpointStatus.next_try:type_name -> google.protobuf.Timestamp
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_headgate_control_v1_status_proto_init() }

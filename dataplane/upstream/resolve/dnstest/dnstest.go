@@ -1,4 +1,6 @@
-package resolve
+// Package dnstest is a DNS server for tests: a zone in memory, on a port of
+// loopback, over UDP and TCP.
+package dnstest
 
 import (
 	"net"
@@ -7,14 +9,11 @@ import (
 	"testing"
 
 	"github.com/miekg/dns"
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// server is a DNS server on a port of its own, over UDP and TCP.
-type server struct {
-	address string
+// Server is a DNS server. A name without any record does not exist.
+type Server struct {
+	Address string // host:port
 
 	mu     sync.Mutex
 	zone   map[string][]string         // records by question: "a.test. A"
@@ -23,18 +22,11 @@ type server struct {
 	asked  []string                    // questions, with the network
 }
 
-func serveDNS(t testing.TB) *server {
+// Serve starts a server that ends with the test.
+func Serve(t testing.TB) *Server {
 	t.Helper()
-	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &server{address: packets.LocalAddr().String(), zone: map[string][]string{}}
-	stream, err := net.Listen("tcp", s.address)
-	if err != nil {
-		_ = packets.Close()
-		t.Skipf("the port is taken for TCP: %v", err)
-	}
+	packets, stream := listen(t)
+	s := &Server{Address: packets.LocalAddr().String(), zone: map[string][]string{}}
 	var ready sync.WaitGroup
 	ready.Add(2)
 	running := [2]*dns.Server{
@@ -55,7 +47,25 @@ func serveDNS(t testing.TB) *server {
 	return s
 }
 
-func (s *server) over(network string) dns.HandlerFunc {
+// listen binds a port that is free for both UDP and TCP.
+func listen(t testing.TB) (net.PacketConn, net.Listener) {
+	t.Helper()
+	for range 20 {
+		packets, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream, err := net.Listen("tcp", packets.LocalAddr().String())
+		if err == nil {
+			return packets, stream
+		}
+		_ = packets.Close()
+	}
+	t.Fatal("no port is free for both UDP and TCP")
+	return nil, nil
+}
+
+func (s *Server) over(network string) dns.HandlerFunc {
 	return func(w dns.ResponseWriter, question *dns.Msg) {
 		reply, send := s.reply(question, network)
 		if send {
@@ -64,8 +74,8 @@ func (s *server) over(network string) dns.HandlerFunc {
 	}
 }
 
-// reply answers from the zone. A name without any record does not exist.
-func (s *server) reply(question *dns.Msg, network string) (*dns.Msg, bool) {
+// reply answers from the zone.
+func (s *Server) reply(question *dns.Msg, network string) (*dns.Msg, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := question.Question[0]
@@ -81,10 +91,10 @@ func (s *server) reply(question *dns.Msg, network string) (*dns.Msg, bool) {
 		reply.Rcode = dns.RcodeNameError
 	}
 	for _, text := range s.zone[key] {
-		reply.Answer = append(reply.Answer, record(text))
+		reply.Answer = append(reply.Answer, Record(text))
 	}
 	if len(reply.Answer) == 0 {
-		reply.Ns = append(reply.Ns, record("test. 300 IN SOA ns.test. admin.test. 1 3600 600 86400 7"))
+		reply.Ns = append(reply.Ns, Record("test. 300 IN SOA ns.test. admin.test. 1 3600 600 86400 7"))
 	}
 	if s.noEDNS && question.IsEdns0() != nil {
 		reply.Rcode, reply.Answer = dns.RcodeFormatError, nil
@@ -95,7 +105,8 @@ func (s *server) reply(question *dns.Msg, network string) (*dns.Msg, bool) {
 	return reply, s.handle(reply, network)
 }
 
-func record(text string) dns.RR {
+// Record reads a resource record, as a zone file has it.
+func Record(text string) dns.RR {
 	r, err := dns.NewRR(text)
 	if err != nil {
 		panic(err)
@@ -103,22 +114,31 @@ func record(text string) dns.RR {
 	return r
 }
 
-func (s *server) set(question string, records ...string) {
+// Set replaces the records that answer a question such as "a.test. A".
+func (s *Server) Set(question string, records ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.zone[question] = records
 }
 
-// questions are those asked so far.
-func (s *server) questions() []string {
+// Questions are those asked so far, with the network: "a.test. A udp".
+func (s *Server) Questions() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.asked...)
 }
 
-// spoil has replies changed.
-func (s *server) spoil(handle func(reply *dns.Msg, network string) bool) {
+// Spoil has each reply changed before it goes out over a network; false: it does
+// not.
+func (s *Server) Spoil(handle func(reply *dns.Msg, network string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.handle = handle
+}
+
+// RefuseEDNS has the server behave as one that does not know EDNS.
+func (s *Server) RefuseEDNS() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.noEDNS = true
 }
