@@ -22,7 +22,7 @@ var floors = [][]string{
 	{"gen/headgate/control/v1"},
 	{
 		"dataplane/message", "dataplane/socket", "dataplane/certificate/acme", "dataplane/certificate/testca", "dataplane/upstream/resolve/dnstest",
-		"dataplane/upstream/balance", "dataplane/upstream/breaker", "dataplane/upstream/health", "dataplane/upstream/retry",
+		"dataplane/upstream/balance", "dataplane/upstream/breaker", "dataplane/upstream/health", "dataplane/upstream/limit", "dataplane/upstream/retry",
 		"dataplane/filter/sample",
 	},
 	{"dataplane/http1", "dataplane/http2", "dataplane/route", "dataplane/certificate", "dataplane/certificate/acme/pebble", "dataplane/upstream/pool", "dataplane/upstream/resolve", "dataplane/filter/fault"},
@@ -78,7 +78,7 @@ var boundaries = []boundary{
 		why: "these are pure: they open, start and ask for nothing",
 		rooms: []string{
 			"dataplane/message", "dataplane/http1", "dataplane/route", "dataplane/snapshot",
-			"dataplane/upstream/balance", "dataplane/upstream/breaker", "dataplane/upstream/health", "dataplane/upstream/retry",
+			"dataplane/upstream/balance", "dataplane/upstream/breaker", "dataplane/upstream/health", "dataplane/upstream/limit", "dataplane/upstream/retry",
 			"dataplane/filter/...",
 		},
 		must: func(imported string) bool { return !slices.Contains([]string{"os", "os/exec", "syscall"}, imported) },

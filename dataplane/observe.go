@@ -20,6 +20,7 @@ var instruments = []telemetry.Instrument{
 	{Name: "headgate.upstream.active_requests", Unit: "{request}", Description: "Requests at an endpoint that have no answer yet."},
 	{Name: "headgate.upstream.healthy", Description: "1 where an endpoint may be used, 0 where probes failed or it is ejected."},
 	{Name: "headgate.upstream.drained", Description: "1 where an endpoint was drained by hand."},
+	{Name: "headgate.upstream.concurrency_limit", Unit: "{request}", Description: "Requests that may wait for a cluster, by a limit that follows latency."},
 }
 
 // observe is called when metrics are read.
@@ -38,6 +39,9 @@ func (s *Server) observe(emit func(name string, value float64, labels ...telemet
 	clusters := s.registry.Status()
 	for i := range clusters {
 		c := &clusters[i]
+		if c.Adaptive > 0 {
+			emit("headgate.upstream.concurrency_limit", float64(c.Adaptive), telemetry.Label{Name: "headgate.cluster", Value: c.Name})
+		}
 		for j := range c.Endpoints {
 			e := &c.Endpoints[j]
 			labels := []telemetry.Label{{Name: "headgate.cluster", Value: c.Name}, {Name: "headgate.endpoint", Value: e.Address}}

@@ -165,6 +165,10 @@ func clusterStatus(c *upstream.ClusterStatus) *controlv1.ClusterStatus {
 	if c.Resolution != nil {
 		status.Dns = dnsEvent(c.Resolution)
 	}
+	if c.Adaptive > 0 {
+		limit := uint64(c.Adaptive)
+		status.ConcurrencyLimit = &limit
+	}
 	for i := range c.Endpoints {
 		e := &c.Endpoints[i]
 		if e.Weight > 0 && e.Drain == nil && (e.State == upstream.StateHealthy || e.State == upstream.StateUnknown) {

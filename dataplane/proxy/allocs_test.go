@@ -50,6 +50,7 @@ type errand struct {
 	request string
 	answer  string // of the backend
 	config  string // besides clusters
+	cluster string // besides its endpoint
 }
 
 const plainRoute = "routes: [{name: all, forward: {backends: [{cluster: main}]}}]"
@@ -64,15 +65,16 @@ func errands() []errand {
 		"- {name: b, hosts: [example.com], matches: [{path: {prefix: /path}, methods: [GET]}], forward: {backends: [{cluster: main}], rewrite: {prefix: /p}}, requestHeaders: {set: [{name: x-a, value: b}]}, responseHeaders: {remove: [server]}}\n" +
 		"- {name: all, forward: {backends: [{cluster: main}]}}\n"
 	return []errand{
-		{"GET", get, small, plainRoute},
-		{"GET 10 KiB", get, "HTTP/1.1 200 OK\r\nContent-Length: 10240\r\n\r\n" + strings.Repeat("x", 10240), plainRoute},
-		{"GET chunked", get, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", plainRoute},
-		{"GET through routes", get, small, routes},
-		{"GET through a trusted proxy", strings.Replace(get, "Accept", "X-Forwarded-For: 198.51.100.7, 127.0.0.2\r\nAccept", 1), small, plainRoute},
-		{"GET traced at 1%", get, small, plainRoute + "\ntelemetry: {tracing: {sampleRatio: 0.01}}"},
-		{"GET traced at 0", get, small, plainRoute + "\ntelemetry: {tracing: {sampleRatio: 0}}"},
-		{"POST 10 KiB", post, small, plainRoute},
-		{"POST chunked", chunked, small, plainRoute},
+		{"GET", get, small, plainRoute, ""},
+		{"GET 10 KiB", get, "HTTP/1.1 200 OK\r\nContent-Length: 10240\r\n\r\n" + strings.Repeat("x", 10240), plainRoute, ""},
+		{"GET chunked", get, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", plainRoute, ""},
+		{"GET through routes", get, small, routes, ""},
+		{"GET through a trusted proxy", strings.Replace(get, "Accept", "X-Forwarded-For: 198.51.100.7, 127.0.0.2\r\nAccept", 1), small, plainRoute, ""},
+		{"GET traced at 1%", get, small, plainRoute + "\ntelemetry: {tracing: {sampleRatio: 0.01}}", ""},
+		{"GET traced at 0", get, small, plainRoute + "\ntelemetry: {tracing: {sampleRatio: 0}}", ""},
+		{"GET by an adaptive limit", get, small, plainRoute, ", limits: {adaptiveConcurrency: {}}"},
+		{"POST 10 KiB", post, small, plainRoute, ""},
+		{"POST chunked", chunked, small, plainRoute, ""},
 	}
 }
 
@@ -89,7 +91,7 @@ func newCaller(t testing.TB, e *errand) *caller {
 	t.Helper()
 	probe := newBackend(t)
 	config := func(address string) string {
-		return trusting("clusters: [{name: main, endpoints: [{address: '"+address+"'}]}]", e.config)
+		return trusting("clusters: [{name: main, endpoints: [{address: '"+address+"'}]"+e.cluster+"}]", e.config)
 	}
 	g := start(t, config(probe.address()))
 	client := g.dial()

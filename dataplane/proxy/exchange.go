@@ -62,6 +62,7 @@ type state struct {
 	retries      int
 	backoff      time.Duration // before the retry that was granted
 	place        retry.Place   // among the retries of the cluster
+	load         upstream.Load // its part of what waits for an answer of the cluster
 	protocol     []byte        // what the connection may be switched to, nil: nothing
 	key          []byte        // of a websocket handshake that is ours
 	upload       *upload       // nil unless the body streams

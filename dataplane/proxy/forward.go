@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate/headgate/dataplane/snapshot"
 	"github.com/headgate/headgate/dataplane/socket"
+	"github.com/headgate/headgate/dataplane/upstream"
 	"github.com/headgate/headgate/dataplane/upstream/retry"
 )
 
@@ -27,6 +28,11 @@ func (x *exchange) forward() {
 		return
 	}
 	x.inCluster = true
+	if !x.addLoad() {
+		x.refuse(503, reasonLimit, "as many requests wait for the cluster as it can take (adaptiveConcurrency)")
+		x.endCluster()
+		return
+	}
 	x.conclude(x.pursue(x.try(false)))
 }
 
@@ -36,6 +42,7 @@ func (x *exchange) conclude(fail *failure) {
 		return
 	}
 	x.endRetry()
+	x.endLoad(fail)
 	switch {
 	case fail == nil:
 		x.relay()
@@ -59,11 +66,32 @@ func (x *exchange) explained(detail string) string {
 	return detail
 }
 
+// addLoad takes a place among those that wait for an answer, where their number is
+// limited by how long that takes. How long a body takes that streams is the
+// client's affair, so such requests are not among them.
+func (x *exchange) addLoad() (ok bool) {
+	if x.body.streams {
+		return true
+	}
+	x.load, ok = x.cluster.Await(x.now)
+	return ok
+}
+
+// endLoad leaves that place: there is an answer, or there will be none.
+func (x *exchange) endLoad(fail *failure) {
+	outcome := x.attempt.outcome
+	if fail != nil && outcome == upstream.Success {
+		outcome = upstream.Ignored
+	}
+	x.load.End(x.now, outcome)
+}
+
 // endCluster leaves the cluster.
 func (x *exchange) endCluster() {
 	if x.inCluster {
 		x.inCluster = false
 		x.endRetry()
+		x.load.End(x.now, upstream.Ignored)
 		x.cluster.End()
 	}
 }

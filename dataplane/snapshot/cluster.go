@@ -36,6 +36,9 @@ func compileCluster(in *configv1.Cluster, f *faults) *Cluster {
 		out.HealthCheck.HTTP2 = out.HTTP2
 	}
 	if limits := in.GetLimits(); limits != nil {
+		if adaptive := limits.GetAdaptiveConcurrency(); adaptive != nil {
+			out.AdaptiveMinimum = number(adaptive.MinRequests, DefaultMinRequests)
+		}
 		out.MaxConnections = number(limits.MaxConnections, DefaultMaxConnections)
 		out.MaxPendingRequests = number(limits.MaxPendingRequests, DefaultMaxPendingRequests)
 	}

@@ -29,6 +29,7 @@ const (
 	DefaultMaxEjectionPercent   = 50
 	DefaultMaxConnections       = 1024
 	DefaultMaxPendingRequests   = 1024
+	DefaultMinRequests          = 8
 	DefaultConnectTimeout       = 3 * time.Second
 	DefaultKeepAliveTimeout     = 60 * time.Second
 	DefaultFirstByteTimeout     = 30 * time.Second

@@ -97,6 +97,7 @@ var supported = []string{
 	"clusters.limits.maxConnectionsPerEndpoint",
 	"clusters.limits.maxPendingRequests",
 	"clusters.limits.maxRequests",
+	"clusters.limits.adaptiveConcurrency.minRequests",
 	"clusters.limits.maxRetries",
 	"clusters.timeouts.connect",
 	"clusters.timeouts.keepAlive",
@@ -168,7 +169,6 @@ var supported = []string{
 // is what tells a field that waits from one that was forgotten.
 var unsupported = []string{
 	"listeners.ipFilter.*",
-	"clusters.limits.adaptiveConcurrency.*",
 	"rateLimits.*",
 	"tiers.*",
 	"apiKeys.*",

@@ -219,6 +219,7 @@ type Cluster struct {
 	MaxPendingRequests        int
 	MaxRequests               int // 0: none
 	MaxRetries                int // concurrent; 0: none
+	AdaptiveMinimum           int // what a limit of requests that follows latency is never below; 0: there is none
 
 	ConnectTimeout   time.Duration
 	KeepAliveTimeout time.Duration

@@ -121,7 +121,7 @@ routes[1].fault.abort.status: must be greater than or equal to 400 and less than
 
 	// What is not built.
 	{"kind", `tiers: [{name: t}]`, `tiers: not supported yet: tiers [unsupported]`},
-	{"message", `clusters: [{name: c, limits: {adaptiveConcurrency: {}}}]`, `clusters[1].limits.adaptiveConcurrency: not supported yet: clusters[1].limits.adaptiveConcurrency [unsupported]`},
+	{"message", `routes: [{name: r, matches: [{path: {exact: /r}}], respond: {}, cors: {allowOrigins: ["*"]}}]`, `routes[1].cors: not supported yet: routes[1].cors [unsupported]`},
 	{"scalars", `routes: [{name: r, matches: [{path: {exact: /r}}], respond: {}, rateLimits: [a]}]`, `routes[1].rateLimits: not supported yet: routes[1].rateLimits [unsupported]`},
 	{"member of a oneof", `routes: [{name: r, matches: [{path: {exact: /r}}], registerDevice: {tier: free}}]`, `routes[1].registerDevice: not supported yet: routes[1].registerDevice [unsupported]`},
 }

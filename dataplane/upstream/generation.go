@@ -126,6 +126,7 @@ func sameLimits(a, b *snapshot.Cluster) bool {
 	return a.MaxConnections == b.MaxConnections &&
 		a.MaxConnectionsPerEndpoint == b.MaxConnectionsPerEndpoint &&
 		a.MaxPendingRequests == b.MaxPendingRequests &&
+		a.AdaptiveMinimum == b.AdaptiveMinimum &&
 		a.MaxRequests == b.MaxRequests
 }
 

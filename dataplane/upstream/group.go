@@ -28,7 +28,8 @@ type group struct {
 	connectTimeout atomic.Int64 // nanoseconds
 	outlier        atomic.Pointer[snapshot.Outlier]
 	breaker        atomic.Pointer[snapshot.CircuitBreaker]
-	byLatency      atomic.Bool // the policy goes by latencies
+	byLatency      atomic.Bool              // the policy goes by latencies
+	adaptive       atomic.Pointer[adaptive] // the limit that follows latency; nil: there is none
 
 	positions [4]balance.Position // by rank of priority
 	again     balance.Position    // of second choices, in all priorities
@@ -73,6 +74,7 @@ func (g *group) configure(config *snapshot.Cluster) {
 	g.connectTimeout.Store(int64(config.ConnectTimeout))
 	g.outlier.Store(config.Outlier)
 	g.breaker.Store(config.CircuitBreaker)
+	g.adapt(socket.Now(), config.AdaptiveMinimum)
 	g.byLatency.Store(config.Balancing.Policy == snapshot.PeakEWMA)
 }
 

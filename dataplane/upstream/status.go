@@ -17,6 +17,7 @@ type ClusterStatus struct {
 	Retries     int64 // retries under way
 	Connections int   // open, idle or not, or being opened
 	Waiting     int   // requests that wait for a connection
+	Adaptive    int   // how many requests may wait for an answer, by a limit that follows latency; 0: there is none
 	Panicked    bool  // so few endpoints are available that health is ignored
 	Endpoints   []EndpointStatus
 	Resolution  *Resolution // of the name whose addresses are the endpoints; nil: they are listed
@@ -75,6 +76,9 @@ func (c *Cluster) Status() ClusterStatus {
 		InFlight: c.group.requests.Load(),
 		Retries:  c.group.retries.InFlight(),
 		Panicked: c.picker.Load().panicked,
+	}
+	if a := c.group.adaptive.Load(); a != nil {
+		s.Adaptive = int(a.most.Load())
 	}
 	s.Connections, s.Waiting = c.group.connections.Counts()
 	c.group.mu.Lock()

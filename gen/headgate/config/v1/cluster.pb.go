@@ -612,7 +612,8 @@ func (x *ClusterLimits) GetAdaptiveConcurrency() *AdaptiveConcurrency {
 	return nil
 }
 
-// AdaptiveConcurrency limits requests in flight by how latency behaves.
+// AdaptiveConcurrency limits how many requests may wait for the head of an answer, beyond which the answer is 503. The
+// limit falls as long as that makes latency fall, and grows otherwise. Requests whose bodies stream are not counted.
 type AdaptiveConcurrency struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The limit never goes below this many requests. 1 to 10000000. Default: 8.
