@@ -30,13 +30,13 @@ var viewNames = []string{"snapshot", "listeners", "clusters", "routes", "endpoin
 func (c *CLI) getVerb() *cobra.Command {
 	var generation uint64
 	verb := &cobra.Command{
-		Use:   "get [snapshot|listeners|clusters|routes|endpoints|revisions] [NAME...]",
+		Use:   "get [snapshot|listeners|clusters|routes|endpoints|revisions] [NAME...] | KIND/NAME...",
 		Short: "Show what runs",
 		Long: `Show what runs. Without a word it shows which snapshot is active.
 
 "ctl get snapshot -o yaml" is a manifest that can be applied again, but for its secrets, which
 never come back out.`,
-		Example:           "  ctl get routes\n  ctl get snapshot -o yaml > routes.yaml\n  ctl get clusters users -o json",
+		Example:           "  ctl get routes\n  ctl get snapshot -o yaml > routes.yaml\n  ctl get clusters users -o json\n  ctl get route/users route/ping",
 		GroupID:           groupLook,
 		ValidArgsFunction: c.completeGet,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -60,14 +60,38 @@ func viewOf(cmd *cobra.Command, args []string) (view string, names []string, err
 	if len(args) == 0 {
 		return "snapshot", nil, nil
 	}
-	view, ok := views[strings.ToLower(args[0])]
+	word, names, err := wordOf(cmd, args)
+	if err != nil {
+		return "", nil, err
+	}
+	view, ok := views[strings.ToLower(word)]
 	if !ok {
-		return "", nil, usagef(cmd, "nothing is called %q; there are %s", args[0], strings.Join(viewNames, ", "))
+		return "", nil, usagef(cmd, "nothing is called %q; there are %s", word, strings.Join(viewNames, ", "))
 	}
-	if view == "snapshot" && len(args) > 1 {
-		return "", nil, usagef(cmd, "unexpected argument %q; --generation picks a snapshot", args[1])
+	if view == "snapshot" && len(names) > 0 {
+		return "", nil, usagef(cmd, "unexpected argument %q; --generation picks a snapshot", names[0])
 	}
-	return view, args[1:], nil
+	return view, names, nil
+}
+
+// wordOf parts the word for a view from the names: KIND NAME NAME, or KIND/NAME
+// KIND/NAME as -o name prints them. A name may itself have a '/'.
+func wordOf(cmd *cobra.Command, args []string) (word string, names []string, err error) {
+	word, _, joined := strings.Cut(args[0], "/")
+	if !joined {
+		return args[0], args[1:], nil
+	}
+	for _, arg := range args {
+		kind, name, ok := strings.Cut(arg, "/")
+		switch {
+		case !ok || name == "":
+			return "", nil, usagef(cmd, "%q is not KIND/NAME, as %q is", arg, args[0])
+		case kind != word:
+			return "", nil, usagef(cmd, "%q and %q are of two kinds; ask for one at a time", args[0], arg)
+		}
+		names = append(names, name)
+	}
+	return word, names, nil
 }
 
 // get shows one view.

@@ -2,6 +2,7 @@ package ctl
 
 import (
 	"slices"
+	"strings"
 
 	configv1 "github.com/headgate/headgate/gen/headgate/config/v1"
 	controlv1 "github.com/headgate/headgate/gen/headgate/control/v1"
@@ -36,6 +37,9 @@ func (c *CLI) read(files []string, label, consequence string) (*reading, error) 
 	c.showFaults(m.Faults(violations))
 	if compiled == nil {
 		return nil, c.giveUp(countErrors(violations), consequence)
+	}
+	if len(resourcesOf(m.Snapshot)) == 0 {
+		c.say("warning: %s: there is nothing in it, and where it runs nothing is served", strings.Join(files, ", "))
 	}
 	return &reading{Manifest: m, compiled: compiled, warnings: violations}, nil
 }

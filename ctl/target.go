@@ -26,20 +26,30 @@ func (c *CLI) destination() (destination, error) {
 	}
 	c.flags.override(&d.access)
 	if err := checkAddress(d.address); err != nil {
-		return destination{}, fmt.Errorf("%s: %w", d.chosen, err)
+		err = fmt.Errorf("%s: %w", d.chosen, err)
+		if d.chosen == chosenByFlag || d.chosen == chosenByEnvironment {
+			err = &codedError{code: exitUsage, err: err} // it is how the program was called
+		}
+		return destination{}, err
 	}
 	return d, nil
 }
 
+// What chooses a target besides the config file.
+const (
+	chosenByFlag        = "--target"
+	chosenByEnvironment = "HEADGATE_TARGET"
+)
+
 func (c *CLI) choose() (destination, error) {
 	if c.flags.target != "" {
-		return destination{address: c.flags.target, chosen: "--target"}, nil
+		return destination{address: c.flags.target, chosen: chosenByFlag}, nil
 	}
 	if c.flags.context != "" {
 		return c.contextDestination(c.flags.context)
 	}
 	if target := c.env.get("HEADGATE_TARGET"); target != "" {
-		return destination{address: target, chosen: "HEADGATE_TARGET"}, nil
+		return destination{address: target, chosen: chosenByEnvironment}, nil
 	}
 	file, err := c.readConfig()
 	if err != nil {
