@@ -100,8 +100,11 @@ func clientOf(c *snapshot.Cluster, set *certificate.Set) *certificate.Client {
 		return nil
 	}
 	protocols := upstreamProtocols
-	if c.HTTP2 {
+	switch {
+	case c.HTTP2:
 		protocols = []string{"h2"}
+	case c.ALPN:
+		protocols = []string{"h2", "http/1.1"}
 	}
 	return set.NewClient(certificate.ClientOptions{
 		ServerName: c.TLS.ServerName, Roots: set.Bundle(c.TLS.Bundle), Certificate: set.Certificate(c.TLS.Certificate),

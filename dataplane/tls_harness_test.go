@@ -112,6 +112,7 @@ func (s *site) answer(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	h := w.Header()
 	h.Set("X-Proto", r.Header.Get("X-Forwarded-Proto"))
+	h.Set("X-Spoken", r.Proto)
 	h.Set("X-For", r.Header.Get("X-Forwarded-For"))
 	if r.TLS != nil {
 		h.Set("X-Sni", r.TLS.ServerName)

@@ -54,6 +54,10 @@ func (s *Set) NewClient(o ClientOptions) *Client {
 // ServerName is the one of the options.
 func (c *Client) ServerName() string { return c.options.ServerName }
 
+// Chooses reports whether several protocols are offered, so that the server
+// chooses.
+func (c *Client) Chooses() bool { return len(c.options.Protocols) > 1 }
+
 // Equal reports whether two clients come to the same: connections of one could
 // be used for the other. Either may be nil.
 func (c *Client) Equal(other *Client) bool {

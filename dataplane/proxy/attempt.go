@@ -77,6 +77,9 @@ func (x *exchange) connect(fresh bool) *failure {
 		if err != nil {
 			return x.connectFailure(err)
 		}
+		if a.stream != nil {
+			return nil
+		}
 		if up.Reused && x.mustLook(up) && up.Peek() != socket.Quiet {
 			up.Discard()
 			continue
@@ -99,14 +102,27 @@ func (x *exchange) mustLook(up *pool.Conn) bool {
 	return up.Doubt || x.body.streams || !x.req.Idempotent() || x.now-up.IdleSince() > rested
 }
 
-// connection is an idle one, unless it must be fresh, or else a new one.
+// connection is an idle one, unless it must be fresh, or else a new one. Where
+// ALPN decides it may be a stream instead; what may become a tunnel takes
+// HTTP/1.1, which every endpoint can that speaks both.
 func (x *exchange) connection(fresh bool) (*pool.Conn, error) {
+	a := &x.attempt
+	if x.cluster.Config().ALPN && x.protocol == nil {
+		st, up, reused, err := a.endpoint.Connect(x.conn.shard, a.deadline, fresh)
+		if st != nil {
+			a.stream, a.from, a.facts.Reused = st, st, reused
+		}
+		if !reused {
+			x.tick()
+		}
+		return up, err
+	}
 	if !fresh {
-		if up := x.attempt.endpoint.Idle(x.conn.shard); up != nil {
+		if up := a.endpoint.Idle(x.conn.shard); up != nil {
 			return up, nil
 		}
 	}
-	up, err := x.attempt.endpoint.Dial(x.attempt.deadline)
+	up, err := a.endpoint.DialHTTP1(a.deadline)
 	x.tick()
 	return up, err
 }

@@ -43,6 +43,9 @@ func TestCompileTLS(t *testing.T) {
 	if diff := cmp.Diff(&UpstreamTLS{ServerName: "a.example", Bundle: "staff", Certificate: "me", InsecureSkipVerify: true}, s.Clusters[0].TLS); diff != "" {
 		t.Errorf("cluster (-want +got):\n%s", diff)
 	}
+	if !s.Clusters[0].ALPN {
+		t.Error("ALPN does not decide though nothing else does")
+	}
 	want := []certificate.Source{
 		{Name: "site", Chain: certificate.Text{File: "a.crt"}, Key: certificate.Text{File: "a.key"}},
 		{Name: "me", Chain: certificate.Text{PEM: p.Cert}, Key: certificate.Text{PEM: p.Key}},

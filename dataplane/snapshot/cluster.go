@@ -13,6 +13,7 @@ func compileCluster(in *configv1.Cluster, f *faults) *Cluster {
 	out := &Cluster{
 		Name:             in.GetName(),
 		HTTP2:            in.GetHttp2() != nil,
+		ALPN:             in.GetTls() != nil && in.GetProtocol() == nil,
 		Endpoints:        compileEndpoints(in.GetEndpoints(), f),
 		DNS:              compileDNS(in.GetDns(), f),
 		TLS:              compileUpstreamTLS(in, f),

@@ -202,6 +202,7 @@ type Cluster struct {
 	Index     int    // in Snapshot.Clusters
 	Identity  string // digest of what the endpoints' state depends on; equal means state carries over
 	HTTP2     bool   // the endpoints speak HTTP/2, in clear text by prior knowledge
+	ALPN      bool   // over TLS each endpoint says whether it speaks HTTP/2 or HTTP/1.1
 	Endpoints []Endpoint
 	DNS       *DNS         // its addresses are the endpoints; nil: they are listed
 	TLS       *UpstreamTLS // nil: clear text

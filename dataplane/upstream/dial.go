@@ -69,13 +69,24 @@ func (e *Endpoint) outdated(c *pool.Conn) bool {
 // as many as it may, it waits its turn for as long before that; what it gets
 // then may be a connection that another request has released (Reused). The
 // error is ErrOverflow, ErrQueueTimeout, ErrConnectTimeout or a *ConnectError.
-func (e *Endpoint) Dial(deadline int64) (*pool.Conn, error) {
+func (e *Endpoint) Dial(deadline int64) (*pool.Conn, error) { return e.dial(deadline, nil) }
+
+// DialHTTP1 is Dial for a request that takes HTTP/1.1, also where ALPN decides.
+func (e *Endpoint) DialHTTP1(deadline int64) (*pool.Conn, error) {
+	if e.decides() {
+		return e.dial(deadline, []string{protocolHTTP1})
+	}
+	return e.dial(deadline, nil)
+}
+
+// dial is Dial that offers these protocols; nil: those of the cluster.
+func (e *Endpoint) dial(deadline int64, protocols []string) (*pool.Conn, error) {
 	c, err := e.acquire(e.limit(deadline))
 	if c != nil || err != nil {
 		return c, err
 	}
 	// Time spent waiting is not held against the endpoint.
-	opened, version, err := e.connect(e.limit(deadline))
+	opened, version, err := e.connect(e.limit(deadline), protocols)
 	if err != nil {
 		e.pool.Cancel()
 		return nil, err
@@ -115,10 +126,10 @@ func (e *Endpoint) limit(deadline int64) int64 {
 }
 
 // connect opens a connection before limit.
-func (e *Endpoint) connect(limit int64) (net.Conn, uint64, error) {
+func (e *Endpoint) connect(limit int64, protocols []string) (net.Conn, uint64, error) {
 	ctx, cancel := context.WithDeadline(context.Background(), socket.At(limit))
 	defer cancel()
-	c, version, err := e.open(ctx, nil)
+	c, version, err := e.open(ctx, protocols)
 	if err == nil {
 		return c, version, nil
 	}

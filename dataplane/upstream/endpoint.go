@@ -51,7 +51,8 @@ type Endpoint struct {
 	group   *group
 	pool    *pool.Pool
 	streams streams // connections that speak HTTP/2
-	token   uint64  // that clients know it by; 0 before a view has affinity
+	agreed  atomic.Uint32
+	token   uint64 // that clients know it by; 0 before a view has affinity
 
 	_        [64]byte // what requests write shares no cache line with what they read
 	begun    atomic.Uint64

@@ -113,7 +113,7 @@ func same(a, b *snapshot.Cluster) bool {
 		a.PanicThreshold == b.PanicThreshold &&
 		a.Balancing == b.Balancing &&
 		a.SlowStart == b.SlowStart &&
-		a.HTTP2 == b.HTTP2 &&
+		a.HTTP2 == b.HTTP2 && a.ALPN == b.ALPN &&
 		samePart(a.Affinity, b.Affinity) &&
 		samePart(a.CircuitBreaker, b.CircuitBreaker) &&
 		samePart(a.DNS, b.DNS) &&

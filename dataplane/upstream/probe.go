@@ -88,11 +88,7 @@ func (r *Registry) ask(e *Endpoint, check *snapshot.HealthCheck) (ok bool, resul
 	case snapshot.ProbeTCP:
 		ok, result, err = askTCP(ctx, e)
 	default:
-		ask := r.askHTTP
-		if check.HTTP2 {
-			ask = r.askHTTP2
-		}
-		ok, result, err = ask(ctx, e, check)
+		ok, result, err = r.askHTTP(ctx, e, check)
 	}
 	if err != nil {
 		return false, reason(orTimeout(ctx, err), check.Timeout)
@@ -119,11 +115,19 @@ func expected(status int, ranges []snapshot.StatusRange) bool {
 	return false
 }
 
-// askHTTP sends a request and judges the status of the answer.
+// askHTTP sends a request, over HTTP/2 where that is spoken, and judges the
+// status of the answer.
 func (r *Registry) askHTTP(ctx context.Context, e *Endpoint, check *snapshot.HealthCheck) (ok bool, result string, err error) {
-	conn, _, err := e.open(ctx, nil)
+	var protocols []string // those of the cluster
+	if check.HTTP2 {
+		protocols = []string{protocolHTTP2}
+	}
+	conn, _, err := e.open(ctx, protocols)
 	if err != nil {
 		return false, "", err
+	}
+	if check.HTTP2 || spokenOver(conn) == protocolHTTP2 {
+		return r.askHTTP2(ctx, conn, e, check)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer func() {

@@ -10,14 +10,13 @@ import (
 	"github.com/headgate/headgate/dataplane/snapshot"
 )
 
-// askHTTP2 is askHTTP for endpoints that speak HTTP/2: with prior knowledge, in
-// clear text or over the TLS of the endpoint, of which net/http knows nothing.
-func (r *Registry) askHTTP2(ctx context.Context, e *Endpoint, check *snapshot.HealthCheck) (ok bool, result string, err error) {
+// askHTTP2 is askHTTP over a connection that speaks HTTP/2, which it closes: with
+// prior knowledge, in clear text or over the TLS of the endpoint, of which
+// net/http knows nothing.
+func (r *Registry) askHTTP2(ctx context.Context, conn net.Conn, e *Endpoint, check *snapshot.HealthCheck) (ok bool, result string, err error) {
+	defer func() { _ = conn.Close() }()
 	transport := &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			conn, _, err := e.open(ctx, []string{"h2"})
-			return conn, err
-		},
+		DialContext:            func(context.Context, string, string) (net.Conn, error) { return conn, nil },
 		Protocols:              new(http.Protocols),
 		MaxResponseHeaderBytes: maxProbeHead,
 	}

@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"crypto/tls"
 	"errors"
 	"slices"
 	"sync"
@@ -107,18 +106,23 @@ func (e *Endpoint) openStream(p *streamShard, deadline int64) (*http2.Stream, bo
 	if err != nil {
 		return nil, false, err
 	}
-	c := http2.NewClient(conn.Conn, http2.Options{IdleTimeout: e.pool.KeepAlive(), PingAfter: pingAfter})
-	c.Start()
-	go p.follow(c, conn)
-	s, err := c.NewStream()
+	s, err := p.add(e, conn).NewStream()
 	if err != nil {
 		return nil, false, &ConnectError{Address: e.address, Err: err}
 	}
+	return s, false, nil
+}
+
+// add makes a connection one that many requests share. The caller holds mu.
+func (p *streamShard) add(e *Endpoint, conn *pool.Conn) *http2.Client {
+	c := http2.NewClient(conn.Conn, http2.Options{IdleTimeout: e.pool.KeepAlive(), PingAfter: pingAfter})
+	c.Start()
+	go p.follow(c, conn)
 	p.clients = append(p.clients, shared{c, conn})
 	if p.retired {
 		c.Shutdown()
 	}
-	return s, false, nil
+	return c
 }
 
 // dialHTTP2 opens a connection to an endpoint that has agreed, where there is TLS,
@@ -128,11 +132,17 @@ func (e *Endpoint) dialHTTP2(deadline int64) (*pool.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if secure, ok := conn.Net().(*tls.Conn); ok && secure.ConnectionState().NegotiatedProtocol != "h2" {
-		conn.Discard()
-		return nil, &ConnectError{Address: e.address, Err: errNoHTTP2}
+	if e.secure == nil || spokenOver(conn.Net()) == protocolHTTP2 {
+		e.agreed.Store(agreedHTTP2)
+		return conn, nil
 	}
-	return conn, nil
+	if e.decides() {
+		e.agreed.Store(agreedHTTP1)
+		conn.Spare(0)
+	} else {
+		conn.Discard()
+	}
+	return nil, &ConnectError{Address: e.address, Err: errNoHTTP2}
 }
 
 var errNoHTTP2 = errors.New("the endpoint did not agree to speak HTTP/2 (ALPN)")

@@ -54,6 +54,13 @@ func (c *Conn) ReleaseAt(shard int, now int64) {
 	c.pool.put(c, shard, now)
 }
 
+// Spare gives back a connection that has carried nothing.
+func (c *Conn) Spare(shard int) {
+	if c.use.CompareAndSwap(inUse, isIdle) {
+		c.pool.put(c, shard, socket.Now())
+	}
+}
+
 // IdleSince is when the connection was last made idle, a time of socket.Now; 0:
 // never. It is asked by who uses the connection.
 func (c *Conn) IdleSince() int64 { return c.since }

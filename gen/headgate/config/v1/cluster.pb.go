@@ -36,7 +36,8 @@ type Cluster struct {
 	Dns *Dns `protobuf:"bytes,3,opt,name=dns,proto3" json:"dns,omitempty"`
 	// Talk TLS to the endpoints. Default: clear text.
 	Tls *UpstreamTls `protobuf:"bytes,4,opt,name=tls,proto3" json:"tls,omitempty"`
-	// What is spoken. Default: HTTP/1.1 in clear text, whatever ALPN agrees on over TLS.
+	// What is spoken. Default: HTTP/1.1 in clear text; over TLS whatever each endpoint prefers of HTTP/2 and HTTP/1.1
+	// (ALPN), with HTTP/1.1 for requests that ask for another protocol, such as websocket.
 	//
 	// Types that are valid to be assigned to Protocol:
 	//
