@@ -36,7 +36,7 @@ type Options struct {
 	Admin     string            // host:port of the admin pages; "": none
 	StateDir  string            // of the last-known-good snapshots; "": memory only
 	Node      string            // name; default the host's
-	Labels    map[string]string // shown in Status
+	Labels    map[string]string // shown in Status; the one called "zone" says where the node is
 	Version   string            // of the program
 	Folder    string            // where relative paths of certificates begin; default the working directory
 	Resolvers []string          // host or host:port of DNS servers; default those of /etc/resolv.conf
@@ -92,7 +92,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		s.addresses = resolve.OpenFile(filepath.Join(o.StateDir, "addresses.json"), o.Logger)
 	}
 	s.registry = upstream.NewRegistry(upstream.Options{
-		Shards: shards(), Events: s.endpointChanged, Resolved: s.resolved, Logger: o.Logger,
+		Shards: shards(), Zone: o.Labels[zoneLabel], Events: s.endpointChanged, Resolved: s.resolved, Logger: o.Logger,
 		Resolve: resolve.Options{
 			Lookup: resolve.NewClient(resolve.ClientOptions{Servers: o.Resolvers}).Lookup, Kept: s.addresses,
 		},
@@ -116,6 +116,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	return s, nil
 }
+
+// zoneLabel is the label that says in which zone the node is.
+const zoneLabel = "zone"
 
 func (o *Options) fill() {
 	if o.Node == "" {

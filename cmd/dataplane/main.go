@@ -75,7 +75,7 @@ func (f *flags) bind(cmd *cobra.Command) {
 	p.StringVar(&f.options.StateDir, "state-dir", "", "directory of the last-known-good snapshots (default: memory only)")
 	p.StringVar(&f.options.Node, "node", "", "name of this node (default: the host's)")
 	p.StringSliceVar(&f.options.Resolvers, "resolver", nil, "address of a DNS server, with a port if it is not 53; may be repeated (default: those of /etc/resolv.conf)")
-	p.StringToStringVar(&f.options.Labels, "label", nil, "label of this node, key=value; may be repeated")
+	p.StringToStringVar(&f.options.Labels, "label", nil, "label of this node, key=value; may be repeated; zone=NAME has endpoints of that zone preferred")
 	p.TextVar(&f.logLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	p.StringVar(&f.token, "control-token-file", "", "file with the bearer token that controllers must send")
 	p.StringVar(&f.cert, "control-cert", "", "certificate of the control API, PEM")

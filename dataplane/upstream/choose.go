@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate/headgate/dataplane/snapshot"
 	"github.com/headgate/headgate/dataplane/socket"
+	"github.com/headgate/headgate/dataplane/upstream/balance"
 )
 
 // Pick is what is known of a request that needs an endpoint. The zero value
@@ -60,7 +61,7 @@ func (c *Cluster) Choose(p *Pick) (*Endpoint, Unavailable) {
 		return nil, k.reason
 	}
 	l := &k.levels[0]
-	if len(k.levels) > 1 {
+	if l.below < balance.Whole {
 		l = k.turn(p)
 	}
 	if len(p.Tried) > 0 && l.policy == snapshot.RoundRobin {
@@ -79,9 +80,9 @@ func (p *Pick) takes(e *Endpoint) bool {
 
 // turn is the level that takes a request. Equal hashes go to the same level.
 func (k *picker) turn(p *Pick) *level {
-	percent, _ := bits.Mul64(p.roll()*0x9e3779b97f4a7c15, 100)
+	at, _ := bits.Mul64(p.roll()*0x9e3779b97f4a7c15, balance.Whole)
 	for i := range k.levels {
-		if percent < k.levels[i].below {
+		if at < k.levels[i].below {
 			return &k.levels[i]
 		}
 	}

@@ -55,6 +55,7 @@ type Cluster struct {
 	weights   []int               // likewise
 	ranks     []int               // of the priorities, the first is 0; nil: all have the same
 	depth     int                 // how many ranks there are
+	zones     []int               // of endpoints, that of the node is 0; nil: they make no difference
 	warmth    *latch              // waits until the name has been looked up; nil: nobody does
 	retired   bool                // no snapshot has it any more
 }

@@ -101,6 +101,7 @@ func (g *group) enlist(c *Cluster, list []snapshot.Endpoint, warmth *latch) (mad
 	c.listed = list
 	c.endpoints, c.weights = make([]*Endpoint, len(list)), make([]int, len(list))
 	c.ranks, c.depth = ranksOf(list)
+	c.zones = zonesOf(list, g.registry.options.Zone, c.config.Balancing.Policy)
 	check := c.config.HealthCheck
 	for i := range list {
 		e := g.endpoints[identity{list[i].Address, c.secure}]

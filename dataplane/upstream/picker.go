@@ -13,17 +13,17 @@ import (
 // picker is the choice among the endpoints of a cluster that are in service. It
 // is never changed, only replaced.
 type picker struct {
-	levels   []level     // by priority, without those that have nobody
+	levels   []level     // by priority and zone, without those that have nobody
 	reason   Unavailable // if there are none
 	panicked bool        // health is ignored
 	size     int         // endpoints, in service or not
 	sticky   map[uint64]*Endpoint
 }
 
-// level is the choice within one priority. Places are those of Cluster.endpoints.
+// level is the choice within one priority, or one zone of it. Places are those of Cluster.endpoints.
 type level struct {
 	policy    snapshot.Policy
-	below     uint64 // the percentage of requests for this level and those before
+	below     uint64 // the part of requests for this level and those before, of balance.Whole
 	endpoints []*Endpoint
 	weights   []int // 0: not in service here
 
@@ -45,13 +45,15 @@ func (c *Cluster) build() {
 	p := &picker{panicked: c.panics(census), size: len(c.endpoints)}
 	presence := c.presence(p.panicked)
 	switch {
-	case c.depth == 1 || p.panicked:
-		p.add(c.level(presence, 0, -1), 100)
+	case p.panicked:
+		p.add(c.level(presence, 0, part{-1, -1}), balance.Whole)
+	case c.depth == 1:
+		c.addRank(p, presence, 0, 0, balance.Whole)
 	default:
-		shares, below := balance.Shares(census), 0
+		shares, taken := balance.Shares(census), 0
 		for rank, share := range shares {
-			below += share
-			p.add(c.level(presence, rank, rank), below)
+			c.addRank(p, presence, rank, taken*balance.Whole/100, (taken+share)*balance.Whole/100)
+			taken += share
 		}
 	}
 	if len(p.levels) == 0 {
@@ -159,14 +161,14 @@ func (c *Cluster) presence(panicked bool) []int {
 	return list
 }
 
-// level makes the choice among the endpoints of one rank; -1 is all of them.
-func (c *Cluster) level(presence []int, place, rank int) level {
+// level makes the choice among a part of the endpoints.
+func (c *Cluster) level(presence []int, place int, of part) level {
 	l := level{
 		policy: c.config.Balancing.Policy, endpoints: c.endpoints,
 		position: &c.group.positions[place%len(c.group.positions)],
 		again:    &c.group.again,
 	}
-	l.weights = c.present(presence, rank)
+	l.weights = c.present(presence, of)
 	total := 0
 	for _, w := range l.weights {
 		if w > 0 {
@@ -182,20 +184,20 @@ func (c *Cluster) level(presence []int, place, rank int) level {
 			l.burdens[i] = float64(total) / float64(l.served) / float64(max(w, 1))
 		}
 	}
-	c.fill(&l, presence, rank)
+	c.fill(&l, presence, of)
 	return l
 }
 
-// present is the weights of the endpoints of a rank that are there.
-func (c *Cluster) present(presence []int, rank int) []int {
-	if presence == nil && (rank < 0 || c.ranks == nil) {
+// present is the weights of the endpoints of a part that are there.
+func (c *Cluster) present(presence []int, of part) []int {
+	if presence == nil && (of.rank < 0 || c.ranks == nil) && of.zone < 0 {
 		return c.weights
 	}
 	partial := slices.ContainsFunc(presence, func(part int) bool { return part != 0 && part != 100 })
 	list := make([]int, len(c.weights))
 	for i, w := range c.weights {
 		switch {
-		case rank >= 0 && c.rank(i) != rank:
+		case !c.holds(of, i):
 		case presence == nil:
 			list[i] = w
 		case partial:
@@ -208,7 +210,7 @@ func (c *Cluster) present(presence []int, rank int) []int {
 }
 
 // fill makes what the policy chooses by.
-func (c *Cluster) fill(l *level, presence []int, rank int) {
+func (c *Cluster) fill(l *level, presence []int, of part) {
 	switch l.policy {
 	case snapshot.RoundRobin:
 		places := balance.Sequence(l.weights)
@@ -226,18 +228,18 @@ func (c *Cluster) fill(l *level, presence []int, rank int) {
 		}
 		l.alias = balance.NewAlias(l.weights)
 	case snapshot.ConsistentHash:
-		l.members = c.hashed(presence, rank)
+		l.members = c.hashed(presence, of)
 		l.maglev = c.group.table(l.members)
 	default:
 		l.alias = balance.NewAlias(l.weights)
 	}
 }
 
-// hashed are the endpoints of a rank for a table of hashes.
-func (c *Cluster) hashed(presence []int, rank int) []balance.Member {
+// hashed are the endpoints of a part for a table of hashes.
+func (c *Cluster) hashed(presence []int, of part) []balance.Member {
 	list := make([]balance.Member, len(c.endpoints))
 	for i, e := range c.endpoints {
-		if rank >= 0 && c.rank(i) != rank {
+		if !c.holds(of, i) {
 			continue
 		}
 		list[i] = balance.Member{ID: balance.Hash(e.address), Weight: c.weights[i], Presence: 100}

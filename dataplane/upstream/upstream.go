@@ -51,6 +51,9 @@ type Options struct {
 	// Resolved hears of the addresses of the names of committed clusters, under the
 	// same rules as Events.
 	Resolved func(Resolution)
+	// Zone is where this node is: endpoints in the same one are preferred; default
+	// nowhere.
+	Zone string
 	// UserAgent is sent with probes; default "headgate-health".
 	UserAgent string
 }
