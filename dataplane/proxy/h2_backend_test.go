@@ -8,6 +8,9 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
+// connectAllowed is the setting of RFC 8441 section 3.
+var connectAllowed = http2.Setting{ID: 0x8, Val: 1}
+
 // serves a connection of HTTP/2 as the test says, frame by frame: the data plane
 // is its client.
 func (b *backend) frames(settings ...http2.Setting) *framer {
