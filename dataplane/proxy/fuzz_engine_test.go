@@ -256,44 +256,68 @@ func (s *subject) says(t testing.TB, in []byte) (string, error) {
 	return string(got), err
 }
 
-// FuzzEngineRequests sends the same bytes through the data plane and to net/http's
-// server. What the backend reads is what that server reads, request by request;
-// where it is less, the engine has said why.
-func FuzzEngineRequests(f *testing.F) {
+// requestInputs are the corpora with something behind each case.
+func requestInputs() (inputs []string) {
 	for _, class := range slices.Concat(corpus.Requests(), corpus.Chunked) {
 		for _, c := range class.Cases {
 			if in := c.In; len(in) < 2000 {
-				f.Add([]byte(in + "hello" + sentinel))
-				f.Add([]byte(chunkedHead + in + sentinel))
+				inputs = append(inputs, in+"hello"+sentinel, chunkedHead+in+sentinel)
 			}
 		}
 	}
 	for _, c := range smuggling {
-		f.Add([]byte("POST / HTTP/1.1\r\nHost: h\r\n" + c.head + "\r\n\r\n" + smuggled))
+		inputs = append(inputs, "POST / HTTP/1.1\r\nHost: h\r\n"+c.head+"\r\n\r\n"+smuggled)
 	}
 	for _, c := range malformed {
 		if len(c) < 2000 {
-			f.Add([]byte(c + smuggled))
+			inputs = append(inputs, c+smuggled)
+		}
+	}
+	return inputs
+}
+
+// fewSeeds is one input of how many begins a fuzzer: each costs it tens of
+// milliseconds before it does anything new. The tests take them all.
+const fewSeeds = 16
+
+// TestEngineRequests holds the corpora to what FuzzEngineRequests holds.
+func TestEngineRequests(t *testing.T) {
+	ref, s := newReference(t), newSubject(t)
+	for _, in := range requestInputs() {
+		checkEngineRequests(t, ref, s, []byte(in))
+	}
+}
+
+// FuzzEngineRequests sends the same bytes through the data plane and to net/http's
+// server. What the backend reads is what that server reads, request by request;
+// where it is less, the engine has said why.
+func FuzzEngineRequests(f *testing.F) {
+	for i, in := range requestInputs() {
+		if i%fewSeeds == 0 {
+			f.Add([]byte(in))
 		}
 	}
 	ref, s := newReference(f), newSubject(f)
-	f.Fuzz(func(t *testing.T, in []byte) {
-		if bytes.HasPrefix(bytes.TrimLeft(in, "\r\n"), []byte("PRI")) || len(in) > 32<<10 {
-			return // another protocol, or more work than news
+	f.Fuzz(func(t *testing.T, in []byte) { checkEngineRequests(t, ref, s, in) })
+}
+
+func checkEngineRequests(t *testing.T, ref *reference, s *subject, in []byte) {
+	t.Helper()
+	if bytes.HasPrefix(bytes.TrimLeft(in, "\r\n"), []byte("PRI")) || len(in) > 32<<10 {
+		return // another protocol, or more work than news
+	}
+	theirs := ref.reads(in)
+	fault := ""
+	for range 3 { // a client that has left may be given up at any time
+		answer, _ := s.says(t, in)
+		if fault = differs(theirs, s.seen, answer); s.fault != "" {
+			fault = "the backend cannot read it: " + s.fault
 		}
-		theirs := ref.reads(in)
-		fault := ""
-		for range 3 { // a client that has left may be given up at any time
-			answer, _ := s.says(t, in)
-			if fault = differs(theirs, s.seen, answer); s.fault != "" {
-				fault = "the backend cannot read it: " + s.fault
-			}
-			if fault == "" {
-				return
-			}
+		if fault == "" {
+			return
 		}
-		t.Errorf("%q\n%s\nnet/http: %.500q\nbackend: %.500q", in, fault, theirs, s.seen)
-	})
+	}
+	t.Errorf("%q\n%s\nnet/http: %.500q\nbackend: %.500q", in, fault, theirs, s.seen)
 }
 
 // differs says what the backend read otherwise than net/http did, or "".
@@ -375,41 +399,67 @@ var headStricter = []string{
 	"transfer coding other than chunked", "Transfer-Encoding that is not chunked, once", "malformed Transfer-Encoding field",
 }
 
-// FuzzEngineAnswers has a backend answer with any bytes. A client of net/http
-// reads from the data plane what it would have read from the backend, or an answer
-// of ours, or sees that it was cut.
-func FuzzEngineAnswers(f *testing.F) {
+// An answerInput is bytes of a backend, and the method that they answer.
+type answerInput struct {
+	method, in string
+}
+
+func answerInputs() (inputs []answerInput) {
 	for _, class := range corpus.Responses {
 		for _, c := range class.Cases {
 			method, in, ok := strings.Cut(c.In, "|")
 			if !ok {
 				method, in = "GET", c.In
 			}
-			if len(in) < 2000 {
-				f.Add([]byte(in+"5\r\nhello\r\n0\r\n\r\n"), method == "HEAD")
-				f.Add([]byte(in+"hello, world"), method == "HEAD")
+			if len(in) < 2000 && method != "CONNECT" {
+				inputs = append(inputs, answerInput{method, in + "5\r\nhello\r\n0\r\n\r\n"}, answerInput{method, in + "hello, world"})
 			}
+		}
+	}
+	return inputs
+}
+
+// TestEngineAnswers holds the corpus to what FuzzEngineAnswers holds.
+func TestEngineAnswers(t *testing.T) {
+	s := newSubject(t)
+	for _, c := range answerInputs() {
+		checkEngineAnswers(t, s, c.method, []byte(c.in))
+	}
+}
+
+// FuzzEngineAnswers has a backend answer with any bytes. A client of net/http
+// reads from the data plane what it would have read from the backend, or an answer
+// of ours, or sees that it was cut.
+func FuzzEngineAnswers(f *testing.F) {
+	for i, c := range answerInputs() {
+		if i%fewSeeds == 0 {
+			f.Add([]byte(c.in), c.method == "HEAD")
 		}
 	}
 	s := newSubject(f)
 	f.Fuzz(func(t *testing.T, in []byte, head bool) {
-		if len(in) > 32<<10 {
-			return
-		}
 		method := "GET"
 		if head {
 			method = "HEAD"
 		}
-		s.answer = func() []byte { return in }
-		fault := ""
-		for range 3 {
-			got, err := s.says(t, []byte(method+" / HTTP/1.1\r\nHost: h\r\n\r\n"))
-			if fault = answersDiffer(method, string(in), got, err); fault == "" {
-				return
-			}
-		}
-		t.Errorf("%s %q\n%s", method, in, fault)
+		checkEngineAnswers(t, s, method, in)
 	})
+}
+
+func checkEngineAnswers(t *testing.T, s *subject, method string, in []byte) {
+	t.Helper()
+	if len(in) > 32<<10 {
+		return
+	}
+	s.answer = func() []byte { return in }
+	fault := ""
+	for range 3 {
+		got, err := s.says(t, []byte(method+" / HTTP/1.1\r\nHost: h\r\n\r\n"))
+		if fault = answersDiffer(method, string(in), got, err); fault == "" {
+			return
+		}
+	}
+	t.Errorf("%s %q\n%s", method, in, fault)
 }
 
 // answersDiffer says how what a client gets differs from what a backend said, or "".
