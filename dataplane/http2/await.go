@@ -26,7 +26,7 @@ func (s *Stream) Await(a Awaiter, deadline int64) bool {
 	c := s.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.watched = true
+	c.watches = watchRounds
 	if s.err != nil || s.recvEnd || len(s.heads) > 0 || s.interrupted || c.ended || deadline < c.asleepUntil {
 		return false
 	}
@@ -87,16 +87,20 @@ func (c *conn) findLate() {
 	}
 }
 
-// watchEvery is how long the reading goroutine sleeps at most while answers are
-// awaited: deadlines that are closer are left to who has them.
-const watchEvery = 20_000_000
+// watchEvery is how long the reading goroutine sleeps at most, in nanoseconds,
+// while answers are awaited: deadlines that are closer are left to who has them.
+// It does so for watchRounds more after the last of them.
+const (
+	watchEvery  = 20_000_000
+	watchRounds = 50
+)
 
 // sleepUntil notes until when the reading goroutine sleeps if nothing comes. mu
 // is held.
 func (c *conn) sleepUntil(deadline int64) int64 {
 	deadline = min(deadline, c.lookAt)
-	if c.watched {
-		c.watched = false
+	if c.watches > 0 {
+		c.watches--
 		deadline = min(deadline, c.now+watchEvery)
 	}
 	c.asleepUntil = deadline

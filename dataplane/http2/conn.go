@@ -58,7 +58,7 @@ type conn struct {
 	answered    []*Stream // whose awaiters are to be told
 	lookAt      int64     // when a deadline of one may have passed
 	asleepUntil int64     // when the reading goroutine wakes at the latest; 0: it does not sleep
-	watched     bool      // somebody wants to await an answer
+	watches     int       // how often it sleeps for a short time yet
 	spare       []*Stream
 
 	// Flow control.

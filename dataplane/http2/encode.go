@@ -29,12 +29,18 @@ type encoder struct {
 	lowest   int  // what max went down to since the last block
 	resized  bool // the peer must be told of max with the next block
 	oldest   uint64
-	next     uint64         // entries oldest to next-1 are in the table
-	entries  []entry        // a ring of at most tableSlots
-	byHash   [hashes]uint64 // the entry that was added last for a hash
-	sighted  [hashes]uint32 // the hash that was seen last
+	next     uint64          // entries oldest to next-1 are in the table
+	entries  []entry         // a ring of at most tableSlots
+	byHash   [hashes]uint64  // the entry that was added last for a hash
+	sighted  [hashes]uint32  // the hash that was seen last
+	recent   [recents]uint64 // the entry that was used last for a name
 	nameRoom []byte
 }
+
+// recents is how many names have a place for the entry that was used last: those
+// that are interned, and the pseudo-header fields behind them. A value that is the
+// same as last time is found without a hash.
+const recents = 128 + int(pseudoCount)
 
 const hashes = 128
 
@@ -87,10 +93,15 @@ func (e *encoder) begin(dst []byte) []byte {
 // field appends a field line; the name may be in any case.
 func (e *encoder) field(dst []byte, id message.ID, name, value []byte) []byte {
 	if id != message.Other {
-		return e.pair(dst, knownStatic[id], knownNames[id], value, secret[id])
+		return e.pair(dst, int(id), knownStatic[id], knownNames[id], value, secret[id])
 	}
 	e.nameRoom = appendLower(e.nameRoom[:0], name)
-	return e.pair(dst, 0, e.nameRoom, value, false)
+	return e.pair(dst, 0, 0, e.nameRoom, value, false)
+}
+
+// pseudo appends a pseudo-header field.
+func (e *encoder) pseudo(dst []byte, p pseudo, static uint8, value []byte) []byte {
+	return e.pair(dst, recents-int(pseudoCount)+int(p), static, pseudoNames[p], value, false)
 }
 
 var secret = [256]bool{
@@ -98,18 +109,23 @@ var secret = [256]bool{
 	message.Cookie: true, message.SetCookie: true,
 }
 
-// pair appends a name in lower case and a value. static is the index of the name
-// in the static table if it is known, or 0.
-func (e *encoder) pair(dst []byte, static uint8, name, value []byte, never bool) []byte {
+// pair appends a name in lower case and a value. place is that of the name in
+// recent, or 0; static is the index of the name in the static table if it is
+// known, or 0.
+func (e *encoder) pair(dst []byte, place int, static uint8, name, value []byte, never bool) []byte {
 	if never {
 		return e.literal(dst, 0x10, 4, static, name, value)
+	}
+	if n := e.recent[place]; n >= e.oldest && e.entry(n).same(name, value) {
+		return appendInt(dst, 0x80, 7, staticLast+int(e.next-n))
 	}
 	if len(name)+len(value) > maxIndexed || len(name)+len(value)+32 > e.max {
 		return e.literal(dst, 0, 4, static, name, value)
 	}
 	hash := e.hash(static, name, value)
 	slot := hash % uint64(len(e.byHash))
-	if n := e.byHash[slot]; n >= e.oldest && e.entry(n).is(hash, name, value) {
+	if n := e.byHash[slot]; n >= e.oldest && e.entry(n).hash == hash && e.entry(n).same(name, value) {
+		e.recent[place] = n
 		return appendInt(dst, 0x80, 7, staticLast+int(e.next-n))
 	}
 	if tag := uint32(hash>>32) | 1; e.sighted[slot] != tag {
@@ -118,6 +134,7 @@ func (e *encoder) pair(dst []byte, static uint8, name, value []byte, never bool)
 	}
 	dst = e.literalCoded(dst, static, name, value)
 	e.add(hash, name, value)
+	e.recent[place] = e.next - 1
 	return dst
 }
 
@@ -129,8 +146,8 @@ func (e *encoder) hash(static uint8, name, value []byte) uint64 {
 	return hash ^ maphash.Bytes(e.seed, name)*0x9e3779b97f4a7c15
 }
 
-func (e *entry) is(hash uint64, name, value []byte) bool {
-	return e.hash == hash && bytes.Equal(e.text[:e.name], name) && bytes.Equal(e.text[e.name:], value)
+func (e *entry) same(name, value []byte) bool {
+	return len(e.text) == len(name)+len(value) && bytes.Equal(e.text[e.name:], value) && bytes.Equal(e.text[:e.name], name)
 }
 
 // add puts a pair into the table.

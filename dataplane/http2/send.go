@@ -274,7 +274,7 @@ func (e *encoder) request(dst []byte, h *RequestHead) []byte {
 	case "POST":
 		dst = append(dst, 0x80|staticPOST)
 	default:
-		dst = e.pair(dst, staticMethod, pseudoNames[pseudoMethod], h.Method, false)
+		dst = e.pseudo(dst, pseudoMethod, staticMethod, h.Method)
 	}
 	if string(h.Method) != "CONNECT" || h.Protocol != nil {
 		if h.HTTPS {
@@ -285,14 +285,14 @@ func (e *encoder) request(dst []byte, h *RequestHead) []byte {
 		if string(h.Target) == "/" {
 			dst = append(dst, 0x80|staticPath)
 		} else {
-			dst = e.pair(dst, staticPath, pseudoNames[pseudoPath], h.Target, false)
+			dst = e.pseudo(dst, pseudoPath, staticPath, h.Target)
 		}
 	}
 	if len(h.Authority) > 0 {
-		dst = e.pair(dst, staticAuthority, pseudoNames[pseudoAuthority], h.Authority, false)
+		dst = e.pseudo(dst, pseudoAuthority, staticAuthority, h.Authority)
 	}
 	if h.Protocol != nil {
-		dst = e.pair(dst, 0, pseudoNames[pseudoProtocol], h.Protocol, false)
+		dst = e.pseudo(dst, pseudoProtocol, 0, h.Protocol)
 	}
 	return dst
 }
@@ -305,7 +305,7 @@ func (e *encoder) status(dst []byte, status int) []byte {
 		}
 	}
 	var digits [4]byte
-	return e.pair(dst, staticStatus, pseudoNames[pseudoStatus], strconv.AppendInt(digits[:0], int64(status), 10), false)
+	return e.pseudo(dst, pseudoStatus, staticStatus, strconv.AppendInt(digits[:0], int64(status), 10))
 }
 
 // fields appends field lines, but for those that belong to a connection (RFC 9113

@@ -1,0 +1,46 @@
+package proxy
+
+import (
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/dataplane/snapshot"
+)
+
+// A route of its kind may be parked as the language sets it by default, whatever
+// is known not to wait is added; anything else keeps it from that.
+func TestPromptRoutes(t *testing.T) {
+	plain := func() *snapshot.Route {
+		cluster := &snapshot.Cluster{Name: "c", HTTP2: true, MaxConnections: 1024, MaxRetries: 3, Outlier: &snapshot.Outlier{}}
+		return &snapshot.Route{Name: "r", Index: 1, Upgrades: []string{"websocket"}, Forward: &snapshot.Forward{
+			Backends: []snapshot.Backend{{Cluster: cluster, Weight: 1}}, TotalWeight: 1, FirstByte: time.Second,
+		}}
+	}
+	for name, c := range map[string]struct {
+		change func(r *snapshot.Route)
+		prompt bool
+	}{
+		"plain":        {func(*snapshot.Route) {}, true},
+		"edits":        {func(r *snapshot.Route) { r.RequestHeaders.Remove = []string{"a"} }, true},
+		"two clusters": {func(r *snapshot.Route) { r.Forward.Backends = append(r.Forward.Backends, plain().Forward.Backends...) }, true},
+		"HTTP/1":       {func(r *snapshot.Route) { r.Forward.Backends[0].Cluster.HTTP2 = false }, false},
+		"one of two": {func(r *snapshot.Route) {
+			r.Forward.Backends = append(r.Forward.Backends, snapshot.Backend{Cluster: &snapshot.Cluster{}})
+		}, false},
+		"a delay":          {func(r *snapshot.Route) { r.Fault = &snapshot.Fault{} }, false},
+		"nothing upstream": {func(r *snapshot.Route) { r.Forward, r.Respond = nil, &snapshot.Respond{Status: 200} }, false},
+	} {
+		r := plain()
+		c.change(r)
+		if got := promptly(r); got != c.prompt {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestUnknownFieldsAreNotPrompt(t *testing.T) {
+	type config struct{ Known, Unknown int }
+	if !sets(&config{Known: 1}, "Known") || sets(&config{Known: 1, Unknown: 1}, "Known") {
+		t.Error("a field that is not named makes the difference, if it is set")
+	}
+}
