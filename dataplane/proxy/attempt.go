@@ -140,6 +140,9 @@ func (x *exchange) send() *failure {
 	if fail != nil {
 		return fail
 	}
+	if len(body) == 0 && x.body.finished() {
+		return x.ask()
+	}
 	err := x.give(x.out)
 	if err == nil && len(body) > 0 {
 		err = x.give(body)
@@ -153,6 +156,32 @@ func (x *exchange) send() *failure {
 		x.upload = startUpload(x)
 	}
 	return nil
+}
+
+// ask sends a request that is all in x.out and waits for the first bytes of its
+// answer, all of which is the common case.
+func (x *exchange) ask() *failure {
+	a := &x.attempt
+	a.sentAt, a.facts.SentAt = x.now, x.now
+	x.beginWait()
+	n, err := a.up.Ask(x.out, earlier(x.headDeadline(), x.glance()))
+	left := x.endWait()
+	a.sent = n > 0
+	if left {
+		return x.broken(errClientGone)
+	}
+	if n < len(x.out) {
+		err = x.give(x.out[n:])
+		a.sentAt = x.tick()
+		a.facts.SentAt = a.sentAt
+		if !errors.Is(err, errClientGone) && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil // what the upstream said before can still be read
+		}
+	}
+	if err == nil || n == len(x.out) && errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil // awaitHead looks why
+	}
+	return x.broken(err)
 }
 
 // give writes to the upstream, and looks after the client where that takes long.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -109,19 +110,28 @@ func (c *Conn) Drain() {
 
 // Serve runs the connection to its end and closes it.
 func (c *Conn) Serve() {
-	defer c.sock.Discard()
-	defer c.Close()
-	defer c.engine.lookouts.of(c).leave(c)
 	c.now = socket.Now()
-	for !c.preface && c.awaitRequest() {
-		if !c.serveOne() {
-			break
+	c.sock.Watch(c.engine.crew, c.shard, c)
+	c.engine.lookouts.of(c).leave(c)
+	c.Close()
+	c.sock.Discard()
+}
+
+// Ready serves what the client has sent, and is called by Watch.
+func (c *Conn) Ready() bool {
+	c.activate()
+	for !c.preface {
+		if there, err := c.sock.FillNow(); !there {
+			return err == nil
+		}
+		if !c.serveOne() && !c.preface {
+			return false
 		}
 		c.sock.Release()
 	}
-	if c.preface {
-		c.serveHTTP2()
-	}
+	c.sock.Leave() // a stream may be served on any goroutine
+	c.serveHTTP2()
+	return false
 }
 
 // serveOne serves one request and reports whether the connection can carry
@@ -141,32 +151,38 @@ func (c *Conn) serveOne() (again bool) {
 	return again
 }
 
-// awaitRequest waits until there is something to read. It reports false when
-// the connection is to be closed.
-func (c *Conn) awaitRequest() bool {
-	if len(c.sock.Buffered()) > 0 {
-		return true
-	}
+// Deadline is when a client that sends no request is sent away.
+func (c *Conn) Deadline() int64 { return after(c.now, c.idleTimeout()) }
+
+// Rest lets a drain end the connection from now on, or ends it if there is one.
+func (c *Conn) Rest() bool {
 	c.phase.Store(idle)
-	err := socket.ErrInterrupted
-	if !c.drain.Load() {
-		err = c.sock.Fill(0, after(c.now, c.idleTimeout()))
+	return !c.drain.Load() || !c.phase.CompareAndSwap(idle, active)
+}
+
+// Woken looks why no request came. What came before a drain is served as the
+// last.
+func (c *Conn) Woken(err error) bool {
+	c.activate()
+	switch {
+	case errors.Is(err, socket.ErrInterrupted):
+		return c.sock.FillAhead() || c.sock.Peek() == socket.Readable
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return socket.Now() < c.Deadline()
 	}
-	if !c.phase.CompareAndSwap(idle, active) {
-		for c.phase.Load() != woken {
-			runtime.Gosched()
-		}
-		c.phase.Store(active)
-		c.sock.Resume()
+	return false
+}
+
+// activate ends the phase in which the connection may be ended by a drain.
+func (c *Conn) activate() {
+	if c.phase.Load() == active || c.phase.CompareAndSwap(idle, active) {
+		return
 	}
-	if errors.Is(err, socket.ErrInterrupted) && c.sock.FillAhead() {
-		return true
+	for c.phase.Load() != woken {
+		runtime.Gosched()
 	}
-	if errors.Is(err, socket.ErrInterrupted) && c.sock.Peek() == socket.Readable {
-		// It came before the drain, and is served as the last.
-		err = c.sock.Fill(0, 0)
-	}
-	return err == nil
+	c.phase.Store(active)
+	c.sock.Resume()
 }
 
 // idleTimeout is how long a kept-alive connection may be without a request.

@@ -11,6 +11,7 @@ package proxy
 
 import (
 	"log/slog"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 	"github.com/headgate/headgate/dataplane/filter/fault"
 	"github.com/headgate/headgate/dataplane/http1"
 	"github.com/headgate/headgate/dataplane/snapshot"
+	"github.com/headgate/headgate/dataplane/socket"
 	"github.com/headgate/headgate/dataplane/telemetry"
 	"github.com/headgate/headgate/dataplane/upstream"
 	"github.com/headgate/headgate/dataplane/upstream/balance"
@@ -26,6 +28,7 @@ import (
 // Engine serves connections with whatever generation is live.
 type Engine struct {
 	logger  *slog.Logger
+	crew    *socket.Crew
 	answers func(path []byte) []byte // nil: none
 	live    atomic.Pointer[lineup]
 
@@ -46,7 +49,7 @@ type lineup struct {
 // New makes an engine in which nothing is live yet: every request is refused
 // with 503 until Swap.
 func New(logger *slog.Logger) *Engine {
-	e := &Engine{logger: logger}
+	e := &Engine{logger: logger, crew: socket.NewCrew(runtime.GOMAXPROCS(0))}
 	e.live.Store(&lineup{current: &Generation{}})
 	return e
 }
@@ -55,6 +58,10 @@ func New(logger *slog.Logger) *Engine {
 // clear text: what authorities ask for. nil is no answer; the path is normalized.
 // It is called before the first connection.
 func (e *Engine) Answer(answers func(path []byte) []byte) { e.answers = answers }
+
+// Close lets go of what is kept for connections to come. Those that there are go
+// on.
+func (e *Engine) Close() { e.crew.Close() }
 
 // Swap makes a generation live. Requests that began before keep theirs.
 func (e *Engine) Swap(g *Generation) {

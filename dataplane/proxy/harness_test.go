@@ -111,6 +111,7 @@ func (g *gate) stop() {
 	if g.side != nil {
 		_ = g.side.socket.Close()
 	}
+	g.engine.Close()
 	g.registry.Close()
 	if err := g.recorder.Shutdown(context.Background()); err != nil {
 		g.t.Error(err)

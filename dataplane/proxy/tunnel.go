@@ -81,6 +81,7 @@ func (x *exchange) tunnel() {
 		return
 	}
 	client := x.conn.sock
+	client.Leave()
 	client.Consume(x.headLen + x.body.raw)
 	x.headLen, x.body.raw = 0, 0
 	x.conn.hold(up)

@@ -43,6 +43,9 @@ type Conn struct {
 	tryErr    error
 	tryWant   int
 	look      func(fd uintptr)
+	ask       func(fd uintptr) bool
+	question  question
+	watch     *watch // nil unless Watch serves it
 	peeked    State
 	first     [1]byte // of what TLS gives, while no buffer is held
 
@@ -184,6 +187,9 @@ func (c *Conn) readOnce(want int) (int, error) {
 	if c.under != nil && c.in == nil {
 		return endIsNoError(c.under.judge(c.readSecure(want)))
 	}
+	if w := c.watched(); w != nil && c.under == nil {
+		return w.fill(want)
+	}
 	if c.try == nil || c.in != nil {
 		if c.in == nil {
 			c.in = GetBuffer(want)
@@ -229,6 +235,13 @@ func (c *Conn) tryRead(fd uintptr) bool {
 		c.tryErr = os.NewSyscallError("read", err)
 	}
 	return true
+}
+
+func orEOF(err error) error {
+	if err == nil {
+		return io.EOF
+	}
+	return err
 }
 
 func ignoringEINTR(read func() (int, error)) (int, error) {

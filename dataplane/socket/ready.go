@@ -10,6 +10,11 @@ func (c *Conn) FillReady() int {
 	if c.try == nil || c.in == nil || c.w == len(c.in) {
 		return 0
 	}
+	if w := c.watched(); w != nil {
+		n, _ := w.receive(c.in[c.w:])
+		c.w += n
+		return n
+	}
 	if c.more == nil {
 		c.more = c.readMore
 	}

@@ -38,6 +38,8 @@ type Under struct {
 
 	// Owned by the reader.
 	quick bool // do not read from the wire
+	brisk bool // do not wait for the wire
+	watch *watch
 	ended bool // the wire has been seen to end
 
 	mu sync.Mutex
@@ -72,9 +74,50 @@ func (u *Under) Read(p []byte) (int, error) {
 	if u.quick {
 		return 0, os.ErrDeadlineExceeded
 	}
-	n, err := u.Conn.Read(p)
+	n, err := u.read(p)
 	u.ended = u.ended || err == io.EOF
 	return n, err
+}
+
+// read reads from the wire.
+func (u *Under) read(p []byte) (n int, err error) {
+	w := u.watch
+	switch {
+	case w == nil || w.away:
+		return u.Conn.Read(p)
+	case u.brisk:
+		if n, err = w.receive(p); err == syscall.EAGAIN {
+			return 0, os.ErrDeadlineExceeded
+		}
+	default:
+		n, err = w.read(p)
+	}
+	if n == 0 && err == nil {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// watched tells the wire by whom it is watched. u may be nil.
+func (u *Under) watched(w *watch) {
+	if u != nil {
+		u.watch = w
+	}
+}
+
+// fillSecureNow is FillNow for TLS.
+func (c *Conn) fillSecureNow() (bool, error) {
+	c.under.brisk = true
+	n, err := endIsNoError(c.under.judge(c.readSecure(0)))
+	c.under.brisk = false
+	c.w += n
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return false, nil
+	case n == 0 && err == nil:
+		return false, io.EOF
+	}
+	return n > 0, err
 }
 
 // judge tells an end that the peer announced from one that anybody on the way

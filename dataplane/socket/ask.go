@@ -1,0 +1,64 @@
+package socket
+
+import (
+	"errors"
+	"os"
+)
+
+// question is what Ask is about to write.
+type question struct {
+	bytes []byte
+	sent  int
+	asked bool // bytes were given to the kernel, sent of them
+}
+
+// Ask writes p and waits for the first bytes that come after it, which it adds
+// to Buffered, as Fill does. n is how much of p was written; if that is not all,
+// nothing was awaited, and Write has to say why. Nothing may be buffered.
+//
+// The poller is told of the wait before p goes out, so that the answer cannot
+// be missed and need not be looked for before it is there.
+func (c *Conn) Ask(p []byte, deadline int64) (n int, err error) {
+	if c.try == nil || c.in != nil || c.watch != nil {
+		if n, err = c.Write(p, deadline); err != nil {
+			return n, nil //nolint:nilerr // the next Write says it
+		}
+		return n, c.Fill(0, deadline)
+	}
+	if err := c.armRead(deadline); err != nil {
+		return 0, err
+	}
+	if c.ask == nil {
+		c.ask = c.askThenRead
+	}
+	c.question, c.tryWant, c.tryN, c.tryErr = question{bytes: p}, 0, 0, nil
+	err = c.raw.Read(c.ask)
+	n = c.question.sent
+	c.question = question{}
+	switch {
+	case n < len(p):
+		return n, nil
+	case err == nil && c.tryN > 0:
+		c.w = c.tryN
+		return n, nil
+	case err == nil:
+		return n, orEOF(c.tryErr)
+	case !errors.Is(err, os.ErrDeadlineExceeded):
+		return n, err
+	}
+	c.readArmed = fired
+	return n, c.Fill(0, deadline)
+}
+
+// askThenRead is called before the wait, and then whenever there is something
+// to read.
+func (c *Conn) askThenRead(fd uintptr) bool {
+	q := &c.question
+	if q.asked {
+		return c.tryRead(fd)
+	}
+	q.asked = true
+	n, err := sendNow(int(fd), q.bytes)
+	q.sent = n
+	return err != nil || n < len(q.bytes)
+}

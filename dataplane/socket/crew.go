@@ -1,0 +1,137 @@
+package socket
+
+import (
+	"iter"
+	"sync"
+)
+
+// Crew is a stock of coroutines that have grown their stacks. A connection that
+// rests keeps only the small stack on which it waits; when something comes, a
+// member of the crew serves it. They are coroutines and no goroutines that are
+// sent work, because a switch to a coroutine asks no scheduler.
+type Crew struct{ shards []crewShard }
+
+// The bounds of a shard of a crew.
+const (
+	crewSpare = 256  // members that wait for work, at most
+	crewTurns = 4096 // members that came back between two looks at how many were never needed
+)
+
+type crewShard struct {
+	mu sync.Mutex
+	// guarded by mu
+	spare  []*member
+	fewest int // of spare since the last look
+	turns  int
+	closed bool
+	_      [64]byte // cores share no line
+}
+
+// NewCrew makes a crew of so many shards; connections of one shard share a lock.
+func NewCrew(shards int) *Crew {
+	return &Crew{shards: make([]crewShard, max(1, shards))}
+}
+
+// Close lets all go that wait for work, and the others when they are done.
+func (c *Crew) Close() {
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		s.closed = true
+		spare := s.spare
+		s.spare = nil
+		s.mu.Unlock()
+		dismiss(spare)
+	}
+}
+
+func (c *Crew) shard(n int) *crewShard { return &c.shards[uint(n)%uint(len(c.shards))] }
+
+// take gives a member to a watch.
+func (s *crewShard) take(w *watch) *member {
+	m := s.pop()
+	if m == nil {
+		m = newMember()
+	}
+	m.watch = w
+	return m
+}
+
+func (s *crewShard) pop() *member {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := len(s.spare) - 1
+	if last < 0 {
+		return nil
+	}
+	m := s.spare[last]
+	s.spare[last] = nil
+	s.spare = s.spare[:last]
+	s.fewest = min(s.fewest, last)
+	return m
+}
+
+// put takes a member back.
+func (s *crewShard) put(m *member) {
+	m.watch = nil
+	s.mu.Lock()
+	kept := !s.closed && len(s.spare) < crewSpare
+	if kept {
+		s.spare = append(s.spare, m)
+	}
+	idle := s.idle()
+	s.mu.Unlock()
+	if !kept {
+		m.stop()
+	}
+	dismiss(idle)
+}
+
+// idle takes out those that were not needed for a while. The caller holds mu.
+func (s *crewShard) idle() []*member {
+	if s.turns++; s.turns < crewTurns {
+		return nil
+	}
+	n := min(s.fewest, len(s.spare))
+	idle := append([]*member(nil), s.spare[:n]...)
+	s.spare = append(s.spare[:0], s.spare[n:]...)
+	s.turns, s.fewest = 0, len(s.spare)
+	return idle
+}
+
+func dismiss(idle []*member) {
+	for _, m := range idle {
+		m.stop()
+	}
+}
+
+// signal is what a member wants when it switches back.
+type signal int
+
+const (
+	pause  signal = iota // wake me when there is something to read
+	rest                 // all is served: somebody else will be called for what comes
+	left                 // others will read: leave the descriptor to them
+	finish               // the connection is over
+)
+
+// member is one coroutine.
+type member struct {
+	resume func() (signal, bool)
+	stop   func()
+	yield  func(signal) bool // of the coroutine
+	watch  *watch            // what it serves
+}
+
+func newMember() *member {
+	m := new(member)
+	m.resume, m.stop = iter.Pull(m.run)
+	return m
+}
+
+// run serves one watch after the other.
+func (m *member) run(yield func(signal) bool) {
+	m.yield = yield
+	for yield(m.watch.serve()) {
+	}
+}
