@@ -16,6 +16,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrFull says that the buffer holds LargeBuffer bytes that nobody consumed.
@@ -32,6 +34,7 @@ type Conn struct {
 	under *Under          // what TLS runs over; nil: no TLS, or none that can be looked under
 
 	interrupted atomic.Bool
+	serving     atomic.Bool // Watch does
 
 	// Owned by the reader.
 	in        []byte // nil while nothing is held
@@ -96,8 +99,14 @@ func (c *Conn) Release() {
 }
 
 // Close closes the connection. The buffer stays with the reader, who calls
-// Discard.
-func (c *Conn) Close() error { return c.net.Close() }
+// Discard. While Watch serves the connection, the descriptor is its own: Close
+// ends both directions then, and the connection is to be closed after Watch.
+func (c *Conn) Close() error {
+	if c.serving.Load() {
+		return c.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
+	}
+	return c.net.Close()
+}
 
 // Discard lets the buffer go with all that is in it.
 func (c *Conn) Discard() {

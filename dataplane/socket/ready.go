@@ -11,6 +11,7 @@ func (c *Conn) FillReady() int {
 		return 0
 	}
 	if w := c.watched(); w != nil {
+		w.dry = false // it may have come meanwhile
 		n, _ := w.receive(c.in[c.w:])
 		c.w += n
 		return n

@@ -306,6 +306,7 @@ func (c *Conn) Spent() bool {
 // Abort closes the connection so that the peer sees that it was cut: with a
 // reset, and without the end that TLS would announce.
 func (c *Conn) Abort() {
+	c.Leave()
 	wire := c.net
 	if c.under != nil {
 		wire = c.under.Conn

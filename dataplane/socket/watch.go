@@ -51,20 +51,18 @@ type watch struct {
 // has. While it rests it holds neither a buffer nor more than a small stack. The
 // reader's methods may be called from Ready only, unless it calls Leave.
 func (c *Conn) Watch(crew *Crew, shard int, h Handler) {
-	raw := c.raw
-	if raw == nil && c.under != nil {
-		raw = underlyingRaw(c.net)
-	}
-	if raw == nil {
+	if c.raw == nil {
 		c.serveAlone(h)
 		return
 	}
+	c.serving.Store(true)
+	defer c.serving.Store(false)
 	w := &watch{conn: c, handler: h, shard: crew.shard(shard)}
 	w.step = w.ready
 	c.watch = w
 	c.under.watched(w)
 	for !w.done {
-		err := raw.Read(w.step)
+		err := c.raw.Read(w.step)
 		w.inside = false
 		switch {
 		case w.done:
@@ -74,7 +72,7 @@ func (c *Conn) Watch(crew *Crew, shard int, h Handler) {
 			w.err = err
 			w.advance()
 		default:
-			w.done = !h.Woken(c.interruption(err))
+			w.done = !h.Woken(c.interruption(err)) || c.armRead(h.Deadline()) != nil
 		}
 	}
 	c.watch = nil
