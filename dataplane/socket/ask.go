@@ -3,6 +3,7 @@ package socket
 import (
 	"errors"
 	"os"
+	"runtime"
 )
 
 // question is what Ask is about to write.
@@ -16,8 +17,8 @@ type question struct {
 // to Buffered, as Fill does. n is how much of p was written; if that is not all,
 // nothing was awaited, and Write has to say why. Nothing may be buffered.
 //
-// The poller is told of the wait before p goes out, so that the answer cannot
-// be missed and need not be looked for before it is there.
+// Both are one call into the poller, and the bytes go out without the rest of
+// what a Write does.
 func (c *Conn) Ask(p []byte, deadline int64) (n int, err error) {
 	if c.try == nil || c.in != nil || c.watch != nil {
 		if n, err = c.Write(p, deadline); err != nil {
@@ -50,8 +51,8 @@ func (c *Conn) Ask(p []byte, deadline int64) (n int, err error) {
 	return n, c.Fill(0, deadline)
 }
 
-// askThenRead is called before the wait, and then whenever there is something
-// to read.
+// askThenRead is called first to ask, and then whenever there is something to
+// read.
 func (c *Conn) askThenRead(fd uintptr) bool {
 	q := &c.question
 	if q.asked {
@@ -60,5 +61,12 @@ func (c *Conn) askThenRead(fd uintptr) bool {
 	q.asked = true
 	n, err := sendNow(int(fd), q.bytes)
 	q.sent = n
-	return err != nil || n < len(q.bytes)
+	if err != nil || n < len(q.bytes) {
+		return true
+	}
+	// It takes the peer a moment to answer. Letting others run first makes it
+	// likely that the answer is there at the first look, which saves the wait in
+	// the poller.
+	runtime.Gosched()
+	return c.tryRead(fd)
 }

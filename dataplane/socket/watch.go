@@ -233,14 +233,17 @@ func (c *Conn) Leave() {
 // FillNow adds to Buffered what can be read without waiting, and reports whether
 // anything is buffered. The error is that of Fill.
 func (c *Conn) FillNow() (bool, error) {
+	c.Release()
 	w := c.watched()
 	switch {
-	case c.r < c.w || c.FillAhead():
+	case c.r < c.w:
 		return true, nil
-	case w == nil || !w.inside || w.dry:
-		return false, nil
-	case c.under != nil:
+	case w == nil || !w.inside:
+		return c.FillAhead(), nil
+	case c.under != nil: // TLS may have read the end already
 		return c.fillSecureNow()
+	case w.dry:
+		return false, nil
 	}
 	n, err := w.take(0)
 	c.w += n

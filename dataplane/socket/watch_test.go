@@ -1,0 +1,386 @@
+package socket
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// echo answers what it reads, a line at a time, within the limits of Handler.
+type echo struct {
+	c       *Conn
+	idle    int64 // deadline of a rest
+	line    func(line []byte) (live bool)
+	rests   chan struct{} // one message each time it begins to rest
+	woken   func(err error) bool
+	held    atomic.Bool // a buffer, at rest
+}
+
+func (e *echo) Ready() bool {
+	for {
+		if there, err := e.c.FillNow(); !there {
+			return err == nil
+		}
+		for !bytes.ContainsRune(e.c.Buffered(), '\n') {
+			if err := e.c.Fill(0, 0); err != nil {
+				return false
+			}
+		}
+		n := bytes.IndexByte(e.c.Buffered(), '\n') + 1
+		line := bytes.Clone(e.c.Buffered()[:n])
+		e.c.Consume(n)
+		e.c.Release()
+		if !e.line(line) {
+			return false
+		}
+	}
+}
+
+func (e *echo) Deadline() int64 { return e.idle }
+
+func (e *echo) Rest() bool {
+	e.held.Store(e.held.Load() || e.c.in != nil)
+	select {
+	case e.rests <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+func (e *echo) Woken(err error) bool { return e.woken(err) }
+
+// watchEcho watches c until the test ends; done is closed when Watch returns.
+func watchEcho(t *testing.T, c *Conn, change func(*echo)) (e *echo, done chan struct{}) {
+	t.Helper()
+	crew := NewCrew(2)
+	e = &echo{c: c, rests: make(chan struct{}, 1), woken: func(error) bool { return false }}
+	e.line = func(line []byte) bool {
+		_, err := c.Write(line, 0)
+		return err == nil
+	}
+	change(e)
+	done = make(chan struct{})
+	go func() {
+		defer close(done)
+		c.Watch(crew, 1, e)
+		_ = c.Close()
+		c.Discard()
+	}()
+	t.Cleanup(func() { _ = c.Close(); <-done; crew.Close() })
+	return e, done
+}
+
+// wires are the kinds of connections that are watched: TCP, which counts what is
+// unread, unix sockets, which do not, TLS, and what the poller does not know.
+var wires = map[string]func(t *testing.T) (*Conn, net.Conn){
+	"tcp": func(t *testing.T) (*Conn, net.Conn) { return pair(t) },
+	"unix": func(t *testing.T) (*Conn, net.Conn) {
+		l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		far, err := net.Dial("unix", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		near, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = far.Close() })
+		return New(near), far
+	},
+	"tls": func(t *testing.T) (*Conn, net.Conn) {
+		c, far, _ := secured(t)
+		return c, far
+	},
+	"pipe": func(t *testing.T) (*Conn, net.Conn) {
+		near, far := net.Pipe()
+		t.Cleanup(func() { _ = far.Close() })
+		return New(near), far
+	},
+}
+
+func eachWire(t *testing.T, test func(t *testing.T, c *Conn, far net.Conn)) {
+	for name, wire := range wires {
+		t.Run(name, func(t *testing.T) {
+			c, far := wire(t)
+			test(t, c, far)
+		})
+	}
+}
+
+func expect(t *testing.T, far net.Conn, want string) {
+	t.Helper()
+	_ = far.SetReadDeadline(time.Now().Add(10 * time.Second))
+	got := make([]byte, len(want))
+	if n, err := io.ReadFull(far, got); err != nil || string(got) != want {
+		t.Fatalf("read %q, %v, want %q", got[:n], err, want)
+	}
+}
+
+// TestWatchServes answers lines that come whole, in pieces, and several at once.
+func TestWatchServes(t *testing.T) {
+	eachWire(t, func(t *testing.T, c *Conn, far net.Conn) {
+		e, _ := watchEcho(t, c, func(*echo) {})
+		for range 3 {
+			<-e.rests
+			go func() { _, _ = far.Write([]byte("one\n")) }()
+			expect(t, far, "one\n")
+		}
+		go func() {
+			_, _ = far.Write([]byte("tw"))
+			_, _ = far.Write([]byte("o\nthree\nfo"))
+			_, _ = far.Write([]byte("ur\n"))
+		}()
+		expect(t, far, "two\nthree\nfour\n")
+		if e.held.Load() && c.raw != nil {
+			t.Error("a buffer is held at rest")
+		}
+	})
+}
+
+// TestWatchFullBuffer reads on where a read has filled the buffer: the poller
+// says nothing of what was there before.
+func TestWatchFullBuffer(t *testing.T) {
+	eachWire(t, func(t *testing.T, c *Conn, far net.Conn) {
+		lines := 0
+		_, done := watchEcho(t, c, func(e *echo) {
+			e.line = func([]byte) bool { lines++; return true }
+		})
+		line := append(bytes.Repeat([]byte("x"), SmallBuffer/4-1), '\n')
+		for range 64 {
+			if _, err := far.Write(line); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = far.Close()
+		<-done
+		if lines != 64 {
+			t.Errorf("%d lines", lines)
+		}
+	})
+}
+
+// TestWatchNoticesTheEnd with the last bytes, before they were read, and while
+// it rests.
+func TestWatchNoticesTheEnd(t *testing.T) {
+	for _, rests := range []bool{false, true} {
+		eachWire(t, func(t *testing.T, c *Conn, far net.Conn) {
+			hold := make(chan struct{})
+			e, done := watchEcho(t, c, func(e *echo) {
+				answer := e.line
+				e.line = func(line []byte) bool { <-hold; return answer(line) }
+			})
+			<-e.rests
+			go func() {
+				_, _ = far.Write([]byte("last\n"))
+				if half, ok := far.(interface{ CloseWrite() error }); ok && !rests {
+					_ = half.CloseWrite()
+				}
+				close(hold)
+			}()
+			expect(t, far, "last\n")
+			if _, half := far.(interface{ CloseWrite() error }); !half || rests {
+				_ = far.Close()
+			}
+			<-done
+		})
+	}
+}
+
+// TestWatchClose ends what another goroutine closes: at rest, in the middle of
+// a line and while nothing is read.
+func TestWatchClose(t *testing.T) {
+	for _, sent := range []string{"", "par", "whole\n"} {
+		eachWire(t, func(t *testing.T, c *Conn, far net.Conn) {
+			begun, hold := make(chan struct{}), make(chan struct{})
+			e, done := watchEcho(t, c, func(e *echo) {
+				e.line = func([]byte) bool { close(begun); <-hold; return true }
+			})
+			<-e.rests
+			go func() { _, _ = far.Write([]byte(sent)) }()
+			if sent == "whole\n" {
+				<-begun
+			}
+			_ = c.Close()
+			close(hold)
+			<-done
+			_ = far.SetReadDeadline(time.Now().Add(10 * time.Second))
+			if n, err := far.Read(make([]byte, 1)); n > 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("%d, %v", n, err)
+			}
+		})
+	}
+}
+
+// TestWatchDeadline wakes a rest that takes too long, and goes on with it as the
+// handler says.
+func TestWatchDeadline(t *testing.T) {
+	eachWire(t, func(t *testing.T, c *Conn, far net.Conn) {
+		wakes := 0
+		_, done := watchEcho(t, c, func(e *echo) {
+			e.idle = Now() + int64(time.Millisecond)
+			e.woken = func(err error) bool {
+				if !errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Errorf("woken by %v", err)
+				}
+				wakes++
+				e.idle = Now() + int64(time.Millisecond)
+				return wakes < 3
+			}
+		})
+		<-done
+		if wakes != 3 {
+			t.Errorf("woken %d times", wakes)
+		}
+	})
+}
+
+// TestWatchInterrupt ends a rest with ErrInterrupted, and what came before is
+// served.
+func TestWatchInterrupt(t *testing.T) {
+	eachWire(t, func(t *testing.T, c *Conn, far net.Conn) {
+		why := make(chan error, 1)
+		e, _ := watchEcho(t, c, func(e *echo) {
+			e.idle = Now() + int64(time.Hour)
+			e.woken = func(err error) bool {
+				if !errors.Is(err, ErrInterrupted) {
+					return false
+				}
+				why <- err
+				c.Resume()
+				return true
+			}
+		})
+		<-e.rests
+		c.Interrupt()
+		<-why
+		go func() { _, _ = far.Write([]byte("still\n")) }()
+		expect(t, far, "still\n")
+	})
+}
+
+// TestWatchLeave reads on another goroutine in the middle, then rests again.
+func TestWatchLeave(t *testing.T) {
+	eachWire(t, func(t *testing.T, c *Conn, far net.Conn) {
+		away := make(chan struct{})
+		e, _ := watchEcho(t, c, func(e *echo) {
+			answer := e.line
+			e.line = func(line []byte) bool {
+				if string(line) != "away\n" {
+					return answer(line)
+				}
+				c.Leave()
+				away <- struct{}{}
+				read := make(chan bool)
+				go func() { read <- c.Fill(0, Now()+int64(time.Minute)) == nil }()
+				return <-read && answer(line)
+			}
+		})
+		for range 2 {
+			<-e.rests
+			go func() {
+				_, _ = far.Write([]byte("away\n"))
+				<-away
+				_, _ = far.Write([]byte("here\n"))
+			}()
+			expect(t, far, "away\nhere\n")
+		}
+	})
+}
+
+// TestWatchAbort resets a connection from within.
+func TestWatchAbort(t *testing.T) {
+	c, far := pair(t)
+	_, done := watchEcho(t, c, func(e *echo) {
+		e.line = func([]byte) bool { c.Abort(); return false }
+	})
+	send(t, far, []byte("x\n"))
+	<-done
+	if n, err := far.Read(make([]byte, 1)); n > 0 || err == nil || err == io.EOF {
+		t.Errorf("%d, %v, want a reset", n, err)
+	}
+}
+
+// TestCrewIsBounded lets go of members that nobody needs.
+func TestCrewIsBounded(t *testing.T) {
+	crew := NewCrew(1)
+	s := crew.shard(7)
+	w := &watch{handler: &echo{c: New(nil)}}
+	var busy []*member
+	for range crewSpare + 10 {
+		busy = append(busy, s.take(w))
+	}
+	for _, m := range busy {
+		s.put(m)
+	}
+	if len(s.spare) != crewSpare {
+		t.Errorf("%d wait for work", len(s.spare))
+	}
+	for range 2 * crewTurns {
+		s.put(s.take(w))
+	}
+	if len(s.spare) != 1 {
+		t.Errorf("%d wait for work that one does", len(s.spare))
+	}
+	crew.Close()
+	s.put(s.take(w))
+	if len(s.spare) != 0 {
+		t.Error("a crew that was closed keeps members")
+	}
+}
+
+// TestAsk writes and reads what comes, in one.
+func TestAsk(t *testing.T) {
+	eachWire(t, func(t *testing.T, c *Conn, far net.Conn) {
+		t.Cleanup(func() { _ = c.Close(); c.Discard() })
+		go func() {
+			var four [4]byte
+			for range 2 {
+				_, _ = io.ReadFull(far, four[:])
+				_, _ = far.Write(append([]byte("re:"), four[:]...))
+			}
+			_ = far.Close()
+		}()
+		for range 2 {
+			n, err := c.Ask([]byte("ping"), Now()+int64(time.Minute))
+			for err == nil && len(c.Buffered()) < 7 {
+				err = c.Fill(0, 0)
+			}
+			if n != 4 || err != nil || string(c.Buffered()) != "re:ping" {
+				t.Fatalf("%d, %v, %q", n, err, c.Buffered())
+			}
+			c.Consume(7)
+			c.Release()
+		}
+		if err := c.Fill(0, 0); !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// TestAskFails says what was written, and what came of the wait.
+func TestAskFails(t *testing.T) {
+	c, far := pair(t)
+	if n, err := c.Ask([]byte("ping"), Now()+int64(time.Millisecond)); n != 4 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%d, %v", n, err)
+	}
+	huge := make([]byte, 64<<20)
+	if n, err := c.Ask(huge, Now()+int64(time.Minute)); n == 0 || n == len(huge) || err != nil {
+		t.Errorf("%d of more than fits, %v", n, err)
+	}
+	_ = far.Close()
+	for {
+		if n, err := c.Ask([]byte("ping"), Now()+int64(time.Minute)); n == 0 || err != nil {
+			break
+		}
+	}
+}
