@@ -199,10 +199,10 @@ func (x *exchange) grant(fail *failure) bool {
 // going on to one that was not tried yet costs nothing of it.
 func (x *exchange) hindrance(fail *failure) string {
 	switch {
+	case !x.harmless(fail): // first, for it does not hang on how the body came
+		return notRetriedTwice
 	case x.body.begun:
 		return notRetriedBody
-	case !x.repeatable(fail):
-		return notRetriedTwice
 	case x.deadline != 0 && socket.Now()+int64(x.backoff) >= x.deadline:
 		return notRetriedTime
 	}
@@ -256,14 +256,14 @@ func (x *exchange) retryAfter() time.Duration {
 	return 0
 }
 
-// repeatable reports whether sending the request again does no harm: nothing of
-// it was processed, or it is idempotent; and its body is still all there.
+// repeatable reports whether the request can be sent again: that does no harm,
+// and its body is still all there.
 func (x *exchange) repeatable(fail *failure) bool {
-	switch {
-	case x.body.begun:
-		return false
-	case !fail.sent:
-		return true
-	}
-	return x.req.Idempotent() || x.route.route.Forward.Retry.AllowNonIdempotent
+	return !x.body.begun && x.harmless(fail)
+}
+
+// harmless reports whether sending the request again does no harm: nothing of it
+// was processed, or it is idempotent.
+func (x *exchange) harmless(fail *failure) bool {
+	return !fail.sent || x.req.Idempotent() || x.route.route.Forward.Retry.AllowNonIdempotent
 }
