@@ -122,7 +122,7 @@ func (x *exchange) connection(fresh bool) (*pool.Conn, error) {
 			return up, nil
 		}
 	}
-	up, err := a.endpoint.DialHTTP1(a.deadline)
+	up, err := a.endpoint.DialHTTP1(x, a.deadline)
 	x.tick()
 	return up, err
 }
@@ -325,6 +325,14 @@ func (x *exchange) clientGone() bool {
 		return x.stream.Gone()
 	}
 	return x.conn.sock.Peek() == socket.Ended
+}
+
+// Left is part of pool.Client.
+func (x *exchange) Left() bool {
+	if x.stream != nil {
+		return x.stream.Gone()
+	}
+	return x.conn.sock.Left()
 }
 
 // glance is when a wait for the upstream is broken off to look around; 0: it is

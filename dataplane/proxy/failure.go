@@ -60,6 +60,9 @@ func (x *exchange) connectFailure(err error) *failure {
 	x.attempt.wrong = err
 	var refused *upstream.ConnectError
 	switch {
+	case errors.Is(err, upstream.ErrAbandoned):
+		x.attempt.outcome = upstream.Ignored
+		return clientGone()
 	case errors.Is(err, upstream.ErrOverflow):
 		x.attempt.outcome = upstream.Ignored
 		return &failure{status: 503, reason: reasonLimit, detail: "the cluster is over its limit of connections", final: true}

@@ -12,7 +12,7 @@ import (
 	"github.com/headgate/headgate/dataplane/upstream/pool"
 )
 
-// The errors of Endpoint.Dial, besides *ConnectError.
+// The errors of Endpoint.Dial and DialHTTP1, besides *ConnectError.
 var (
 	// ErrOverflow: there are as many connections as may be, and as many wait
 	// for one as may. The endpoint is not to blame.
@@ -20,6 +20,8 @@ var (
 	// ErrQueueTimeout is an ErrOverflow: the request waited, but no connection
 	// came free in time. The endpoint is not to blame.
 	ErrQueueTimeout = fmt.Errorf("upstream: no connection came free in time: %w", ErrOverflow)
+	// ErrAbandoned: the client has left while its request waited for a connection.
+	ErrAbandoned = errors.New("upstream: the client has left")
 	// ErrConnectTimeout: the endpoint did not accept in time.
 	ErrConnectTimeout = errors.New("upstream: connect timeout")
 )
@@ -69,19 +71,21 @@ func (e *Endpoint) outdated(c *pool.Conn) bool {
 // as many as it may, it waits its turn for as long before that; what it gets
 // then may be a connection that another request has released (Reused). The
 // error is ErrOverflow, ErrQueueTimeout, ErrConnectTimeout or a *ConnectError.
-func (e *Endpoint) Dial(deadline int64) (*pool.Conn, error) { return e.dial(deadline, nil) }
+func (e *Endpoint) Dial(deadline int64) (*pool.Conn, error) { return e.dial(nil, deadline, nil) }
 
 // DialHTTP1 is Dial for a request that takes HTTP/1.1, also where ALPN decides.
-func (e *Endpoint) DialHTTP1(deadline int64) (*pool.Conn, error) {
+// Its client, if there is one, is looked at now and then while the request waits
+// for its turn; ErrAbandoned if it has left.
+func (e *Endpoint) DialHTTP1(client pool.Client, deadline int64) (*pool.Conn, error) {
 	if e.decides() {
-		return e.dial(deadline, []string{protocolHTTP1})
+		return e.dial(client, deadline, []string{protocolHTTP1})
 	}
-	return e.dial(deadline, nil)
+	return e.dial(client, deadline, nil)
 }
 
-// dial is Dial that offers these protocols; nil: those of the cluster.
-func (e *Endpoint) dial(deadline int64, protocols []string) (*pool.Conn, error) {
-	c, err := e.acquire(e.limit(deadline))
+// dial is Dial for a client, that offers these protocols; nil: those of the cluster.
+func (e *Endpoint) dial(client pool.Client, deadline int64, protocols []string) (*pool.Conn, error) {
+	c, err := e.acquire(client, e.limit(deadline))
 	if c != nil || err != nil {
 		return c, err
 	}
@@ -97,12 +101,14 @@ func (e *Endpoint) dial(deadline int64, protocols []string) (*pool.Conn, error) 
 }
 
 // acquire takes a place for a connection, or one that came free.
-func (e *Endpoint) acquire(limit int64) (*pool.Conn, error) {
+func (e *Endpoint) acquire(client pool.Client, limit int64) (*pool.Conn, error) {
 	for {
-		c, err := e.pool.Acquire(limit)
+		c, err := e.pool.Acquire(limit, client)
 		switch {
-		case err == pool.ErrFull:
+		case err == pool.ErrFull, err == pool.ErrShed:
 			return nil, ErrOverflow
+		case err == pool.ErrLeft:
+			return nil, ErrAbandoned
 		case err != nil:
 			return nil, ErrQueueTimeout
 		case c == nil || !e.outdated(c):

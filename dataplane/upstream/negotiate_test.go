@@ -106,7 +106,7 @@ func TestALPNChanges(t *testing.T) {
 		t.Errorf("with HTTP/2 again: %s", got)
 	}
 	// A request that takes HTTP/1.1 gets it all the same.
-	conn, err := e.DialHTTP1(0)
+	conn, err := e.DialHTTP1(nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,11 @@ var (
 	ErrFull = errors.New("pool: too many wait for a connection")
 	// ErrWaited says that no connection came free in time.
 	ErrWaited = errors.New("pool: no connection came free in time")
+	// ErrShed says that the wait was given up for somebody who came later: the
+	// queue stands, and is full.
+	ErrShed = errors.New("pool: gave way to one that came later")
+	// ErrLeft says that whoever the connection was for has left.
+	ErrLeft = errors.New("pool: the client has left")
 )
 
 // Limits bound a Group.
@@ -28,7 +33,7 @@ type Limits struct {
 }
 
 // Group bounds the connections of several pools together, and lets those wait
-// in order that find no place.
+// that find no place.
 type Group struct {
 	limits    atomic.Pointer[Limits]
 	keepAlive atomic.Int64 // of limits, in nanoseconds
@@ -37,14 +42,15 @@ type Group struct {
 
 	mu sync.Mutex
 	// guarded by mu
-	queue list.List // of *waiter, first come first
+	queue list.List // of *waiter, in the order in which they came
+	order order     // in which they have their turns
 	pools []*Pool
 }
 
 // waiter is one who waits for a connection to a pool.
 type waiter struct {
 	pool    *Pool
-	turn    chan *Conn    // one message: a connection, or nil for a place
+	turn    chan *Conn    // one message: a connection, or nil for a place; closed: it is shed
 	element *list.Element // nil once it had its turn; guarded by Group.mu
 }
 
@@ -96,13 +102,17 @@ func (p *Pool) Waiting() int {
 // enqueue makes p's caller wait. It may have had its turn when it returns. The
 // error is ErrFull.
 func (g *Group) enqueue(p *Pool) (*waiter, error) {
-	w := &waiter{pool: p, turn: make(chan *Conn, 1)}
+	w, now := &waiter{pool: p, turn: make(chan *Conn, 1)}, socket.Now()
 	g.mu.Lock()
 	w.element = g.queue.PushBack(w)
+	g.order.joined(now)
 	g.waiting.Add(1)
 	p.waiting++
 	evicted := g.serveLocked()
 	full := w.element != nil && g.queue.Len() > g.limits.Load().Waiting
+	if full && g.order.lastFirst(now) && g.shed(w) {
+		full = false
+	}
 	if full {
 		g.unlink(w)
 	}
@@ -112,6 +122,18 @@ func (g *Group) enqueue(p *Pool) (*waiter, error) {
 		return nil, ErrFull
 	}
 	return w, nil
+}
+
+// shed ends the wait of the one that came first, to make room for w. It is false
+// if nobody else waits. The caller holds mu.
+func (g *Group) shed(w *waiter) bool {
+	first := g.queue.Front().Value.(*waiter)
+	if first == w {
+		return false
+	}
+	g.unlink(first)
+	close(first.turn)
+	return true
 }
 
 // leave ends a wait. It is false if there is something in w.turn already.
@@ -130,17 +152,29 @@ func (g *Group) unlink(w *waiter) {
 	w.element = nil
 	g.waiting.Add(-1)
 	w.pool.waiting--
+	if g.queue.Len() == 0 {
+		g.order.emptied()
+	}
 }
 
-// give hands a connection that was just released to the first who waits for
-// one of its pool.
+// turns goes through the queue in the order of turns. The caller holds mu.
+func (g *Group) turns(now int64) (first *list.Element, next func(*list.Element) *list.Element) {
+	if g.order.lastFirst(now) {
+		return g.queue.Back(), (*list.Element).Prev
+	}
+	return g.queue.Front(), (*list.Element).Next
+}
+
+// give hands a connection that was just released to the one whose turn it is of
+// those who wait for one of its pool.
 func (g *Group) give(c *Conn) bool {
 	if c.pool.closed.Load() {
 		return false
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for e := g.queue.Front(); e != nil; e = e.Next() {
+	first, next := g.turns(socket.Now())
+	for e := first; e != nil; e = next(e) {
 		w := e.Value.(*waiter)
 		if w.pool == c.pool {
 			c.use.Store(inUse)
@@ -165,9 +199,10 @@ func (g *Group) serve() {
 // let go; its place has been given away.
 func (g *Group) serveLocked() (evicted []*Conn) {
 	now := socket.Now()
-	for e := g.queue.Front(); e != nil; {
+	first, next := g.turns(now)
+	for e := first; e != nil; {
 		w := e.Value.(*waiter)
-		e = e.Next()
+		e = next(e)
 		c := w.pool.Idle(0, now)
 		if c == nil && !w.pool.reserve() {
 			old, exhausted := g.makePlace(w.pool)

@@ -40,7 +40,7 @@ func (m *model) take(t *rapid.T) {
 	p := m.pools[rapid.IntRange(0, 1).Draw(t, "pool")]
 	c := p.Idle(rapid.IntRange(0, 5).Draw(t, "shard"), socket.Now())
 	if c == nil {
-		free, err := p.Acquire(socket.Now())
+		free, err := p.Acquire(socket.Now(), nil)
 		if err != nil {
 			m.full(t, p)
 			return
@@ -121,7 +121,7 @@ func TestPoolUnderContention(t *testing.T) {
 				p := pools[(n+i/7)%2]
 				c := idle(p, n)
 				if c == nil {
-					free, err := p.Acquire(socket.Now() + int64(time.Minute))
+					free, err := p.Acquire(socket.Now()+int64(time.Minute), nil)
 					if err != nil {
 						t.Error(err)
 						return

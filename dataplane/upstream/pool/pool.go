@@ -124,8 +124,9 @@ func (p *Pool) forget() {
 // Acquire takes the place for one more connection. It waits its turn if there
 // are as many as may be, until deadline (a time of socket.Now). The result is
 // an idle connection that came free meanwhile, or nil: then the caller opens one and
-// calls Add, or Cancel if that failed. The error is ErrFull or ErrWaited.
-func (p *Pool) Acquire(deadline int64) (*Conn, error) {
+// calls Add, or Cancel if that failed. The error is ErrFull, ErrWaited, ErrShed or,
+// if there is a client, which may be nil, ErrLeft.
+func (p *Pool) Acquire(deadline int64, client Client) (*Conn, error) {
 	if p.group.waiting.Load() == 0 && p.reserve() {
 		return nil, nil
 	}
@@ -133,17 +134,57 @@ func (p *Pool) Acquire(deadline int64) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	timer := time.NewTimer(time.Duration(deadline - socket.Now()))
+	return w.wait(deadline, client)
+}
+
+// Client is whoever a connection is for.
+type Client interface {
+	// Left reports whether it has gone and awaits nothing any more.
+	Left() bool
+}
+
+// lookEvery is how often a client whose request waits is looked at.
+const lookEvery = 100 * time.Millisecond
+
+// wait waits for a turn.
+func (w *waiter) wait(deadline int64, client Client) (*Conn, error) {
+	pause := func() time.Duration {
+		left := time.Duration(deadline - socket.Now())
+		if client != nil {
+			return min(left, lookEvery)
+		}
+		return left
+	}
+	timer := time.NewTimer(pause())
 	defer timer.Stop()
-	select {
-	case c := <-w.turn:
-		return c, nil
-	case <-timer.C:
+	for {
+		err := ErrWaited
+		select {
+		case c, ok := <-w.turn:
+			return w.taken(c, ok)
+		case <-timer.C:
+		}
+		switch {
+		case client != nil && client.Left():
+			err = ErrLeft
+		case socket.Now() < deadline:
+			timer.Reset(pause())
+			continue
+		}
+		if w.pool.group.leave(w) {
+			return nil, err
+		}
+		c, ok := <-w.turn
+		return w.taken(c, ok)
 	}
-	if p.group.leave(w) {
-		return nil, ErrWaited
+}
+
+// taken is what came over w.turn.
+func (w *waiter) taken(c *Conn, ok bool) (*Conn, error) {
+	if !ok {
+		return nil, ErrShed
 	}
-	return <-w.turn, nil
+	return c, nil
 }
 
 // reserve counts one more connection if both limits allow it.

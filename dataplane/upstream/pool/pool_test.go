@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // open takes a place that must be free and makes a connection of it.
 func open(t testing.TB, p *Pool) *Conn {
 	t.Helper()
-	c, err := p.Acquire(socket.Now())
+	c, err := p.Acquire(socket.Now(), nil)
 	if c != nil || err != nil {
 		t.Fatalf("Acquire = %v, %v", c, err)
 	}
@@ -62,7 +62,7 @@ func TestLastReleasedFirst(t *testing.T) {
 func TestDiscardGivesThePlaceBack(t *testing.T) {
 	p := NewGroup(limits(1, 0, 0)).NewPool(1)
 	c := open(t, p)
-	if _, err := p.Acquire(socket.Now()); err != ErrFull {
+	if _, err := p.Acquire(socket.Now(), nil); err != ErrFull {
 		t.Fatalf("over the limit: %v", err)
 	}
 	c.Discard()
@@ -70,7 +70,7 @@ func TestDiscardGivesThePlaceBack(t *testing.T) {
 	c.Release(0)
 	counts(t, p, 0, 0)
 	open(t, p)
-	if _, err := p.Acquire(socket.Now()); err != ErrFull {
+	if _, err := p.Acquire(socket.Now(), nil); err != ErrFull {
 		t.Fatalf("the place was given back twice: %v", err)
 	}
 }
@@ -87,7 +87,7 @@ func TestSecondReleaseHasNoEffect(t *testing.T) {
 func TestLeftoverBytesCloseAConnection(t *testing.T) {
 	near, far := net.Pipe()
 	p := NewGroup(limits(0, 0, 0)).NewPool(1)
-	if _, err := p.Acquire(socket.Now()); err != nil {
+	if _, err := p.Acquire(socket.Now(), nil); err != nil {
 		t.Fatal(err)
 	}
 	c := p.Add(socket.New(near))
@@ -134,7 +134,7 @@ func TestSweepFindsClosedByPeer(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer far.Close()
-		if _, err := p.Acquire(socket.Now()); err != nil {
+		if _, err := p.Acquire(socket.Now(), nil); err != nil {
 			t.Fatal(err)
 		}
 		*where = p.Add(socket.New(near))

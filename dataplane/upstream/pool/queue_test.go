@@ -18,7 +18,7 @@ type result struct {
 // wait lets name wait for p and reports to results.
 func wait(p *Pool, name string, patience time.Duration, results chan<- result) {
 	go func() {
-		c, err := p.Acquire(socket.Now() + int64(patience))
+		c, err := p.Acquire(socket.Now()+int64(patience), nil)
 		results <- result{name, c, err}
 	}()
 	synctest.Wait()
@@ -115,7 +115,7 @@ func TestIdleElsewhereMakesPlace(t *testing.T) {
 	if idle(a, 0) != young {
 		t.Fatal("the younger one was closed")
 	}
-	if _, err := b.Acquire(socket.Now()); err != ErrFull {
+	if _, err := b.Acquire(socket.Now(), nil); err != ErrFull {
 		t.Fatalf("error %v", err)
 	}
 }
