@@ -56,6 +56,8 @@ type Cluster struct {
 	ranks     []int               // of the priorities, the first is 0; nil: all have the same
 	depth     int                 // how many ranks there are
 	zones     []int               // of endpoints, that of the node is 0; nil: they make no difference
+	aside     [2]bool             // families of addresses that are not reached, of what DNS has found
+	trying    bool                // whether they are is being found out
 	warmth    *latch              // waits until the name has been looked up; nil: nobody does
 	retired   bool                // no snapshot has it any more
 }

@@ -198,4 +198,6 @@ func (g *group) drain(endpoint string, d *Drain, v Event) (found bool) {
 
 // takesPart reports whether an endpoint is to get requests as far as its weight
 // and what was done by hand go. The caller holds group.mu.
-func (c *Cluster) takesPart(i int) bool { return c.weights[i] > 0 && c.endpoints[i].drain == nil }
+func (c *Cluster) takesPart(i int) bool {
+	return c.weights[i] > 0 && c.endpoints[i].drain == nil && !c.isAside(i)
+}

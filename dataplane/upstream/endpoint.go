@@ -72,20 +72,21 @@ type Endpoint struct {
 	retry   timer // owned by schedule: the circuit's next change by time
 
 	// guarded by group.mu
-	check    *snapshot.HealthCheck // nil: not probed
-	active   health.Check
-	ejection health.Ejection
-	circuit  breaker.Circuit
-	rampFrom int64    // since when it has been growing to its weight; 0: it has it
-	warmth   []*latch // told of the first probe; nil afterwards
-	since    int64    // of the state it is in
-	cause    string
-	evidence string
-	next     int64  // when the next probe is due; 0: none
-	views    int    // that contain it
-	adopted  bool   // a committed view has contained it
-	drain    *Drain // by hand; nil: it is not
-	recent   recent
+	check     *snapshot.HealthCheck // nil: not probed
+	active    health.Check
+	ejection  health.Ejection
+	circuit   breaker.Circuit
+	rampFrom  int64    // since when it has been growing to its weight; 0: it has it
+	warmth    []*latch // told of the first probe; nil afterwards
+	since     int64    // of the state it is in
+	cause     string
+	evidence  string
+	next      int64  // when the next probe is due; 0: none
+	views     int    // that contain it
+	connected bool   // a trial of its family has reached it
+	adopted   bool   // a committed view has contained it
+	drain     *Drain // by hand; nil: it is not
+	recent    recent
 }
 
 func newEndpoint(g *group, address string, secure *certificate.Client) *Endpoint {

@@ -64,7 +64,7 @@ func (c *Cluster) patience() time.Duration {
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
 	switch {
-	case c.warmth == nil:
+	case c.warmth == nil && !c.trying:
 		return 0
 	case len(c.endpoints) > 0:
 		return secondPatience
@@ -93,6 +93,7 @@ func (g *group) found(c *Cluster) {
 	if !slices.Equal(list, c.listed) {
 		g.relist(c, list)
 	}
+	g.tryFamilies(c, c.warmth)
 	c.lookedUp()
 	if c == g.current {
 		g.tellResolution(c, false)

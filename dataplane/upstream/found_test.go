@@ -133,7 +133,7 @@ func TestNameBecomesEndpoints(t *testing.T) {
 		d, told := newDirectory(), &resolutions{}
 		d.slow = time.Second
 		d.set("a", "10.0.0.1 10.0.0.2 2001:db8::1")
-		r := NewRegistry(Options{Resolve: d.options(), Resolved: told.add})
+		r := NewRegistry(Options{Resolve: d.options(), Resolved: told.add, Dial: (&roads{}).dial})
 		defer r.Close()
 		c := apply(t, r, named(cluster("c"), "a")).Cluster(0)
 		expectAddresses(t, c, "[2001:db8::1]:80", "10.0.0.1:80", "10.0.0.2:80")
@@ -166,7 +166,7 @@ func TestNameBecomesEndpoints(t *testing.T) {
 func TestNameThatIsNotFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, told := newDirectory(), &resolutions{}
-		r := NewRegistry(Options{Resolve: d.options(), Resolved: told.add})
+		r := NewRegistry(Options{Resolve: d.options(), Resolved: told.add, Dial: (&roads{}).dial})
 		defer r.Close()
 		start := time.Now()
 		c := apply(t, r, named(cluster("c"), "a")).Cluster(0)

@@ -92,6 +92,9 @@ func (g *group) view(config *snapshot.Cluster, secure *certificate.Client, warmt
 	made = g.enlist(c, list, warmth)
 	g.views = append(g.views, c)
 	c.build()
+	if c.watch != nil {
+		g.tryFamilies(c, warmth)
+	}
 	return c, made
 }
 
@@ -124,6 +127,7 @@ func (g *group) enlist(c *Cluster, list []snapshot.Endpoint, warmth *latch) (mad
 			e.token = tokenOf(g.name, e.address)
 		}
 	}
+	c.judgeFamilies()
 	return made
 }
 

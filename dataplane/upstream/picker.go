@@ -143,7 +143,7 @@ func (c *Cluster) presence(panicked bool) []int {
 	for i, e := range c.endpoints {
 		part := 100
 		switch {
-		case e.drain != nil || e.circuit.State() == breaker.Open || !panicked && !e.available():
+		case e.drain != nil || c.isAside(i) || e.circuit.State() == breaker.Open || !panicked && !e.available():
 			part = 0
 		case e.rampFrom != 0 && c.config.SlowStart > 0:
 			if now == 0 {
