@@ -73,6 +73,8 @@ func snapshotText(u *controlv1.StateUpdate) string {
 	case u.GetState() == controlv1.SnapshotState_SNAPSHOT_STATE_REJECTED && len(u.GetViolations()) > 0:
 		first := u.GetViolations()[0]
 		return fmt.Sprintf("%s, %s, first %s: %s", text, plural(int(u.GetViolationCount()), "fault"), first.GetFieldPath(), first.GetMessage())
+	case u.GetState() == controlv1.SnapshotState_SNAPSHOT_STATE_DEGRADED && len(u.GetDegradations()) == 0:
+		return "works again as a whole: " + identity(u.GetSnapshot())
 	case len(u.GetDegradations()) > 0:
 		first := u.GetDegradations()[0]
 		return fmt.Sprintf("%s, %s: %s", text, resourceName(first.GetResource()), first.GetReason())

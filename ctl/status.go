@@ -1,6 +1,7 @@
 package ctl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -133,7 +134,7 @@ func storeText(s *controlv1.StoreStatus) string {
 func resourceName(r *controlv1.ResourceName) string {
 	k, ok := kindOf(r.GetKind())
 	if !ok {
-		return "snapshot"
+		return cmp.Or(r.GetName(), "snapshot") // the name is that of a file
 	}
 	return strings.TrimSpace(k.singular + " " + r.GetName())
 }

@@ -34,6 +34,7 @@ func TestConfigIsWatched(t *testing.T) {
 	// A fault of form, then one of sense: each is logged at its place, and nothing changes.
 	s.write("etc/routes.yaml", ping("four")+"colour: blue\n")
 	p.await(`the manifest is refused.*etc/routes.yaml:4:1`)
+	events.await(`degraded: version three,.* etc/routes.yaml: the manifest is refused, what ran before runs on: etc/routes.yaml:4:1`)
 	s.answers("three")
 	s.write("etc/routes.yaml", ping("five")+`clusters: [{name: c, endpoints: [{address: "nowhere"}]}]`)
 	p.await(`the manifest is refused.*etc/routes.yaml:4:\d+: clusters\[0\].endpoints\[0\].address`)
@@ -42,6 +43,7 @@ func TestConfigIsWatched(t *testing.T) {
 	// Mended, it is taken.
 	s.write("etc/routes.yaml", ping("six"))
 	events.await("active: version six,")
+	events.await("works again as a whole: version six,")
 	s.answers("six")
 }
 

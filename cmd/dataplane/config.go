@@ -13,7 +13,7 @@ import (
 
 // begin makes the first snapshot active: that of the file if there is one, else
 // the last one that ran here. A file that is refused does not keep the last one
-// from running.
+// from running, which is degraded by that until the file is mended.
 func begin(ctx context.Context, s *dataplane.Server, file string, logger *slog.Logger) error {
 	if file == "" {
 		found, err := s.Restore(ctx)
@@ -32,18 +32,22 @@ func begin(ctx context.Context, s *dataplane.Server, file string, logger *slog.L
 			return errors.Join(err, restoreErr, w.Close())
 		}
 		logger.Error("the manifest is refused; the last good snapshot runs", "error", err)
+		s.ManifestRefused(file, err)
 	}
 	go follow(ctx, s, w, logger)
 	return nil
 }
 
-// follow applies the file whenever it has changed. What is refused is logged,
-// and what ran before runs on.
+// follow applies the file whenever it has changed. What is refused is said, and
+// what ran before runs on.
 func follow(ctx context.Context, s *dataplane.Server, w *watched, logger *slog.Logger) {
 	defer func() { _ = w.Close() }()
 	for w.next(ctx, logger) {
 		if err := applyFile(ctx, s, w.file); err != nil {
 			logger.Error("the manifest is refused", "error", err)
+			s.ManifestRefused(w.file, err)
+		} else {
+			s.ManifestTaken(w.file)
 		}
 	}
 }

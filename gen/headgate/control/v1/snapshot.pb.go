@@ -262,7 +262,8 @@ func (x *ApplyOptions) GetWriter() string {
 // Degradation is something in the active snapshot that does not work.
 type Degradation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The resource concerned.
+	// The resource concerned; absent for the node as a whole. Of no kind: the manifest of that name, which the node should
+	// follow.
 	Resource *ResourceName `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
 	// What does not work and why, in one sentence for people.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
