@@ -1,13 +1,17 @@
 package proxy_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/quic-go/qpack"
 	"github.com/quic-go/quic-go"
@@ -125,8 +129,8 @@ func (g *gate) quicFrames() *quicPeer {
 // quicRequest is one stream of a quicPeer.
 type quicRequest struct {
 	*quic.Stream
-	t    testing.TB
-	read *bytes.Buffer
+	t  testing.TB
+	in *bufio.Reader // nil until something is read
 }
 
 // open begins a request with fields besides the usual ones.
@@ -168,5 +172,121 @@ func (r *quicRequest) frame(kind uint64, payload []byte) {
 	b := quicvarint.Append(quicvarint.Append(nil, kind), uint64(len(payload)))
 	if _, err := r.Write(append(b, payload...)); err != nil {
 		r.t.Error(err)
+	}
+}
+
+// data sends a DATA frame.
+func (r *quicRequest) data(text string) { r.frame(0, []byte(text)) }
+
+// next reads the next frame.
+func (r *quicRequest) next() (kind uint64, payload []byte, err error) {
+	_ = r.SetReadDeadline(time.Now().Add(patience))
+	if r.in == nil {
+		r.in = bufio.NewReader(r)
+	}
+	if kind, err = quicvarint.Read(r.in); err != nil {
+		return 0, nil, err
+	}
+	length, err := quicvarint.Read(r.in)
+	if err != nil {
+		return 0, nil, err
+	}
+	payload = make([]byte, length)
+	_, err = io.ReadFull(r.in, payload)
+	return kind, payload, err
+}
+
+// head reads up to the final head, and returns its status.
+func (r *quicRequest) head() string {
+	r.t.Helper()
+	for {
+		_, payload, err := r.next()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if status := fieldsOf(payload)[":status"]; status >= "200" {
+			return status
+		}
+	}
+}
+
+func fieldsOf(section []byte) map[string]string {
+	fields := map[string]string{}
+	next := qpack.NewDecoder().Decode(section)
+	for f, err := next(); err == nil; f, err = next() {
+		fields[f.Name] = f.Value
+	}
+	return fields
+}
+
+// quicReply is what came on a stream.
+type quicReply struct {
+	status   string
+	fields   map[string]string
+	body     string
+	trailers map[string]string
+	reset    http3.Code // 0: it ended in order
+}
+
+// reply reads up to the end.
+func (r *quicRequest) reply() *quicReply {
+	r.t.Helper()
+	out := &quicReply{}
+	for {
+		kind, payload, err := r.next()
+		if reset, ok := errors.AsType[*quic.StreamError](err); ok {
+			out.reset = http3.Code(reset.ErrorCode)
+			return out
+		}
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		fields := fieldsOf(payload)
+		switch {
+		case kind == 0:
+			out.body += string(payload)
+		case fields[":status"] == "":
+			out.trailers = fields
+		case fields[":status"] >= "200":
+			out.status, out.fields = fields[":status"], fields
+		}
+	}
+}
+
+// cancel gives the request up.
+func (r *quicRequest) cancel() {
+	r.CancelRead(quic.StreamErrorCode(http3.RequestCancelled))
+	r.CancelWrite(quic.StreamErrorCode(http3.RequestCancelled))
+}
+
+// refused waits until the rest of the request is not wanted, and returns why.
+func (r *quicRequest) refused() http3.Code {
+	r.t.Helper()
+	select {
+	case <-r.Context().Done():
+	case <-time.After(patience):
+		r.t.Fatal("the rest of the request is still wanted")
+	}
+	stopped, ok := errors.AsType[*quic.StreamError](context.Cause(r.Context()))
+	if !ok {
+		r.t.Fatal(context.Cause(r.Context()))
+	}
+	return http3.Code(stopped.ErrorCode)
+}
+
+// serves holds that the connection still carries requests, with a backend that
+// answers this one.
+func (p *quicPeer) serves(b *backend) {
+	p.t.Helper()
+	r := p.open(true, "GET", "/still")
+	up := b.accept()
+	defer up.close()
+	up.head()
+	up.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nstill")
+	if got := r.reply(); got.status != "200" || got.body != "still" {
+		p.t.Errorf("the connection no longer serves: %+v", got)
 	}
 }
