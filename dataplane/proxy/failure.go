@@ -99,6 +99,9 @@ func (x *exchange) broken(err error) *failure {
 	if cause := x.uploadFailure(); cause != nil {
 		return cause
 	}
+	if spokeWrong(err) != "" {
+		return x.badResponse(err)
+	}
 	a := &x.attempt
 	a.wrong = err
 	switch {
@@ -136,8 +139,25 @@ func (x *exchange) badResponse(err error) *failure {
 	detail := "the upstream's answer is not valid HTTP"
 	if wire, ok := errors.AsType[*http1.Error](err); ok {
 		detail = wire.Reason
+	} else if reason := spokeWrong(err); reason != "" {
+		detail = reason
 	}
 	return &failure{status: 502, reason: reasonProtocol, detail: detail, on: snapshot.RetryInvalidResponse | snapshot.RetryGatewayError, sent: true}
+}
+
+// spokeWrong is what was wrong with what a peer said over HTTP/2, or "" if that is
+// not why err came about. What we end ourselves, we cancel.
+func spokeWrong(err error) string {
+	if fault, ok := errors.AsType[*http2.StreamError](err); ok && !fault.Remote && !fault.NotProcessed && fault.Code != http2.Cancel {
+		return fault.Reason
+	}
+	if fault, ok := errors.AsType[*http2.ConnError](err); ok && !fault.Remote && fault.Err == nil {
+		switch fault.Code {
+		case http2.ProtocolError, http2.FrameSizeError, http2.FlowControlError, http2.CompressionError:
+			return fault.Reason
+		}
+	}
+	return ""
 }
 
 func unavailable(none upstream.Unavailable) *failure {
