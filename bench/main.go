@@ -29,9 +29,9 @@ func main() {
 	p := plan{}
 	flag.IntVar(&p.rounds, "rounds", 5, "rounds; all proxies are started afresh in each")
 	flag.IntVar(&p.cores, "cores", 1, "cores of each proxy; on a machine with fewer than twice as many the load is on some of them too")
-	flag.DurationVar(&p.each, "each", 1500*time.Millisecond, "load on each proxy in a round")
+	flag.DurationVar(&p.each, "each", 1200*time.Millisecond, "load on each proxy in a round")
 	flag.DurationVar(&p.slice, "slice", 100*time.Millisecond, "load on one proxy before the next has its turn")
-	flag.DurationVar(&p.warmUp, "warmup", 300*time.Millisecond, "load on each proxy in a round that is not counted")
+	flag.DurationVar(&p.warmUp, "warmup", 200*time.Millisecond, "load on each proxy in a round that is not counted")
 	flag.Parse()
 	list, err := chosen(*only)
 	if err == nil && (flag.NArg() > 0 || p.rounds < 1 || p.slice <= 0) {

@@ -88,7 +88,7 @@ func (p plan) turns(all []*running, b *backend, r *result) ([]sample, error) {
 
 // openSlices is how much longer slices are while requests arrive by themselves:
 // the first after a pause meet a cold core, and should weigh little.
-const openSlices = 5
+const openSlices = 4
 
 // ready opens the connections and warms them up.
 func (p plan) ready(all []*running, r *result) (pids []int, err error) {

@@ -32,7 +32,7 @@ type measure struct {
 // measures are the numbers of a scenario that a line is written of.
 func (s *scenario) measures() []measure {
 	if s.idle {
-		return []measure{{"KiB", held, s.goal, true}, {"KiB, come back", heldAgain, s.goal, true}}
+		return []measure{{"KiB", held, s.goal, true}, {"KiB again", heldAgain, s.goal, true}}
 	}
 	list := []measure{{"µs", (*sample).perRequest, s.goal, false}}
 	if s.share > 0 {
