@@ -241,6 +241,7 @@ func (s *Server) close(ctx context.Context) {
 	if s.admin != nil {
 		_ = s.admin.Close()
 	}
+	s.engine.Close()
 	s.registry.Close()
 	if s.addresses != nil {
 		s.addresses.Close()

@@ -54,13 +54,32 @@ func (x *exchange) try(fresh bool) *failure {
 	a.facts.Endpoint = ep.Address()
 	x.now = a.facts.Started
 	a.deadline = earlier(x.deadline, after(x.now, f.PerTry))
+	return x.ask(fresh)
+}
+
+// ask makes the attempt that has begun, up to the response head.
+func (x *exchange) ask(fresh bool) *failure {
 	if fail := x.connect(fresh); fail != nil {
 		return fail
+	}
+	if x.branch != nil && !x.branch.connected(&x.attempt) {
+		return x.leaveUnused()
 	}
 	if fail := x.send(); fail != nil {
 		return fail
 	}
 	return x.awaitHead()
+}
+
+// leaveUnused puts back the connection of an attempt that is not wanted any more.
+func (x *exchange) leaveUnused() *failure {
+	a := &x.attempt
+	a.outcome = upstream.Ignored
+	if a.up != nil {
+		a.up.Release(x.conn.shard)
+		a.up = nil
+	}
+	return clientGone()
 }
 
 // connect takes a connection from the pool, or makes one.
@@ -321,6 +340,9 @@ func (x *exchange) wait(want int, deadline int64) error {
 // clientGone looks whether the client has closed its connection. While a body
 // is read from it, an end that lies behind unread bytes is found by the upload.
 func (x *exchange) clientGone() bool {
+	if x.branch != nil {
+		return x.branch.gone()
+	}
 	if x.stream != nil {
 		return x.stream.Gone()
 	}
@@ -358,13 +380,11 @@ func (x *exchange) admit(n int) *failure {
 	if fail := x.wrongSwitch(); fail != nil {
 		return fail
 	}
-	if again := x.againOnStatus(status); again != nil {
-		return again
-	}
-	if a.up != nil {
+	again := x.againOnStatus(status)
+	if a.up != nil && (again == nil || again.answered) {
 		a.up.Consume(n)
 	}
-	return nil
+	return again
 }
 
 // release ends an attempt whose answer is not used.

@@ -34,6 +34,7 @@ type Engine struct {
 
 	lookouts lookouts
 
+	branches branches
 	swapping sync.Mutex // held while live is replaced
 }
 
@@ -131,6 +132,7 @@ type routeState struct {
 	clusters []*upstream.Cluster // by index in Forward.Backends
 	split    *split              // over Forward.Backends; nil if there is one
 	fault    *fault.Fault        // nil: none
+	mirror   *mirrorTo           // nil: none
 	request  edits
 	response edits
 	prompt   bool // see promptly
@@ -184,6 +186,7 @@ func newRouteState(r *snapshot.Route, clusters []*upstream.Cluster, before map[s
 	if r.Forward == nil {
 		return state
 	}
+	state.mirror = newMirror(r.Forward.Mirror, clusters)
 	weights := make([]int, len(r.Forward.Backends))
 	for i, b := range r.Forward.Backends {
 		state.clusters = append(state.clusters, clusters[b.Cluster.Index])

@@ -40,6 +40,7 @@ type state struct {
 	site *site
 
 	stream  clientStream  // nil on HTTP/1
+	branch  *branch       // nil: this is the exchange of a client
 	h2      *http2.Stream // the same, if it is one of HTTP/2
 	headLen int           // bytes of the request head in the client's buffer, 0 once consumed
 	head    []byte        // a copy of the head that outlives the client's buffer; nil while not needed
@@ -72,6 +73,8 @@ type state struct {
 	admitted  bool     // the answer that was awaited has come to this:
 	pending   *failure // or nil
 	inCluster bool     // the cluster has counted it in
+
+	copy *pipe // where a mirror reads what streams of the body; nil: nowhere
 
 	borrowed bool   // resp is a stream's
 	out      []byte // what is written next

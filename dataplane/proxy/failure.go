@@ -17,15 +17,16 @@ import (
 
 // failure is why an attempt gave no answer, or one that may be tried again.
 type failure struct {
-	status  int // what the client is told if nothing better comes
-	reason  string
-	detail  string
-	on      snapshot.RetryOn // the conditions under which it is tried again
-	sent    bool             // bytes of the request may have been processed
-	stale   bool             // a reused connection died before it gave a byte
-	granted bool             // it has been decided that it is tried again
-	after   time.Duration    // how long the answer asks to wait
-	final   bool             // trying again is pointless: the fault is not the upstream's
+	status   int // what the client is told if nothing better comes
+	reason   string
+	detail   string
+	on       snapshot.RetryOn // the conditions under which it is tried again
+	sent     bool             // bytes of the request may have been processed
+	stale    bool             // a reused connection died before it gave a byte
+	granted  bool             // it has been decided that it is tried again
+	answered bool             // there is an answer, which will do if there is none better
+	after    time.Duration    // how long the answer asks to wait
+	final    bool             // trying again is pointless: the fault is not the upstream's
 }
 
 // maxTrouble bounds the text of an error that an endpoint is told of, in bytes.
@@ -104,6 +105,9 @@ func (x *exchange) broken(err error) *failure {
 	}
 	a := &x.attempt
 	a.wrong = err
+	if x.branch != nil && x.branch.gone() {
+		err = errClientGone
+	}
 	switch {
 	case errors.Is(err, http2.ErrNotProcessed):
 		a.outcome = upstream.Ignored

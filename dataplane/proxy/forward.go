@@ -33,7 +33,20 @@ func (x *exchange) forward() {
 		x.endCluster()
 		return
 	}
+	if x.route.mirror != nil && x.protocol == nil {
+		x.mirror()
+	}
+	if x.hedges() {
+		x.conclude(x.race())
+		return
+	}
 	x.conclude(x.pursue(x.try(false)))
+}
+
+// hedges reports whether attempts are made beside each other: the route has it
+// so, and the request can be sent twice.
+func (x *exchange) hedges() bool {
+	return x.route.route.Forward.Hedge != nil && x.body.whole && x.protocol == nil && x.req.Idempotent()
 }
 
 // conclude answers the client with what came of the attempts.
@@ -92,6 +105,7 @@ func (x *exchange) endCluster() {
 		x.inCluster = false
 		x.endRetry()
 		x.load.End(x.now, upstream.Ignored)
+		x.copy.abandon()
 		x.cluster.End()
 	}
 }
@@ -157,6 +171,7 @@ func (x *exchange) retreat() bool {
 
 // pause waits, holding nothing. It is false if the client has gone meanwhile.
 func (x *exchange) pause(length time.Duration) bool {
+	x.mayWait()
 	for end := x.tick() + int64(length); x.now < end; x.tick() {
 		time.Sleep(time.Duration(min(end-x.now, watch)))
 		if x.clientGone() {
@@ -224,7 +239,7 @@ func (x *exchange) othersLeft() bool {
 // againOnStatus is the failure of an answer whose status the route wants tried
 // again, or nil if it is the answer.
 func (x *exchange) againOnStatus(status int) *failure {
-	if status < 400 {
+	if status < 400 || x.branch != nil && x.branch.mirror {
 		return nil
 	}
 	on := snapshot.RetryOn(0)
@@ -241,6 +256,10 @@ func (x *exchange) againOnStatus(status int) *failure {
 	fail := &failure{status: status, detail: "the upstream's answer is tried again", on: on, sent: true}
 	if status == 503 || status == 429 {
 		fail.after = x.retryAfter()
+	}
+	if x.branch != nil {
+		fail.answered = true // who made the branch decides
+		return fail
 	}
 	if fail.granted = x.grant(fail); !fail.granted {
 		return nil

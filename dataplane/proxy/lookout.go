@@ -58,7 +58,7 @@ const (
 
 // beginWait has the lookout see to the client until endWait.
 func (x *exchange) beginWait() {
-	if x.stream != nil {
+	if x.stream != nil || x.branch != nil {
 		return
 	}
 	w := &x.conn.wait
@@ -72,7 +72,7 @@ func (x *exchange) beginWait() {
 // endWait reports whether the client has left meanwhile: the attempt was killed
 // then.
 func (x *exchange) endWait() (left bool) {
-	if x.stream != nil {
+	if x.stream != nil || x.branch != nil {
 		return false
 	}
 	w := &x.conn.wait

@@ -23,6 +23,7 @@ const (
 	reasonDenied         = "http_request_denied"
 	reasonTooLarge       = reasonRequest
 	reasonConfiguration  = "proxy_configuration_error"
+	reasonInternal       = "proxy_internal_error"
 	reasonInjected       = "proxy_internal_response"
 
 	// Not in RFC 9209.

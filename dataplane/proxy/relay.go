@@ -18,6 +18,7 @@ func (x *exchange) interim(n int) *failure {
 	x.out = x.out[:0]
 	var fail *failure
 	switch {
+	case x.branch != nil: // there is no client
 	case x.stream != nil:
 		fail = x.writeStreamHead(message.Body{}, false)
 	case !x.oldClient():

@@ -44,10 +44,12 @@ func (x *exchange) firstPieces() *failure {
 		sock.Consume(n)
 		b.begun = b.begun || n > 0
 		x.facts.BytesIn += int64(len(data))
+		x.copy.put(data)
 		x.out = appendPiece(x.out, x.sentKind(), data)
 	}
 	if x.bodyDecoder.Done() {
 		b.ended = true
+		x.copy.end()
 		if x.attempt.stream == nil {
 			x.out = x.appendEnd(x.out)
 		}
@@ -106,6 +108,7 @@ func (u *upload) step() *failure {
 		if limit := u.x.route.route.MaxRequestBytes; limit > 0 && u.bytes > limit {
 			return tooLarge()
 		}
+		u.x.copy.put(data)
 		u.out = appendPiece(u.out, u.x.sentKind(), data)
 		sock.Consume(n)
 	}
@@ -113,6 +116,7 @@ func (u *upload) step() *failure {
 		if u.x.attempt.stream == nil {
 			u.out = u.x.appendEnd(u.out)
 		}
+		u.x.copy.end()
 		u.whole.Store(true)
 	}
 	return nil
@@ -128,6 +132,9 @@ type bodySource interface {
 }
 
 func (x *exchange) source() bodySource {
+	if x.branch != nil && x.branch.pipe != nil {
+		return x.branch.pipe
+	}
 	if x.stream != nil {
 		return x.stream
 	}

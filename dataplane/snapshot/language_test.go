@@ -75,7 +75,7 @@ func TestReference(t *testing.T) {
 	want := []string{
 		"listeners[0].ipFilter",
 		"rateLimits", "tiers", "apiKeys",
-		"routes[0].forward.hedge", "routes[0].forward.mirror", "routes[0].auth", "routes[0].ipFilter",
+		"routes[0].auth", "routes[0].ipFilter",
 		"routes[0].rateLimits", "routes[0].cache", "routes[0].compression", "routes[0].cors",
 		"routes[3].registerDevice",
 	}

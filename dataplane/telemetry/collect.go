@@ -25,6 +25,8 @@ const (
 	keyNotRetried      = attribute.Key("headgate.retry.refused")
 	keyHedge           = attribute.Key("headgate.attempt.hedge")
 	keyLost            = attribute.Key("headgate.attempt.lost")
+	keyMirror          = attribute.Key("headgate.mirror")
+	keyOutcome         = attribute.Key("headgate.outcome")
 	keyInjected        = attribute.Key("headgate.fault.injected")
 	keySnapshotVersion = attribute.Key("headgate.snapshot.version")
 	keySnapshotDigest  = attribute.Key("headgate.snapshot.digest")
@@ -99,7 +101,7 @@ func (c *collection) all() []metricdata.Metrics {
 	metrics := []metricdata.Metrics{
 		c.serverDuration(), c.activeRequests(), c.bytes("headgate.request.bytes", "Body bytes read from clients.", requestBytes),
 		c.bytes("headgate.response.bytes", "Body bytes written to clients.", responseBytes),
-		c.clientDuration(), c.retries(), c.upstreamRequests(), c.upstreamFailures(), c.transitions(), c.circuits(),
+		c.clientDuration(), c.retries(), c.mirrors(), c.upstreamRequests(), c.upstreamFailures(), c.transitions(), c.circuits(),
 		c.snapshots(), c.snapshotInfo(), c.snapshotGeneration(), c.own(),
 	}
 	return append(metrics, c.observed()...)

@@ -71,6 +71,7 @@ type Attempt struct {
 	Reason      string
 	Reused      bool    // on a connection that had served before
 	Hedge       bool    // begun beside others that were slow
+	Mirror      bool    // of a copy, whose answer is dropped
 	Lost        bool    // given up because another had answered
 	SpanID      [8]byte // of its client span
 }

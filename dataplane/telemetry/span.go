@@ -230,6 +230,9 @@ func (v *View) clientAttributes(x *Exchange, a *Attempt, n int) []attribute.KeyV
 	if a.Hedge {
 		list = append(list, keyHedge.Bool(true))
 	}
+	if a.Mirror {
+		list = append(list, keyMirror.Bool(true))
+	}
 	if a.Lost {
 		list = append(list, keyLost.Bool(true))
 	}

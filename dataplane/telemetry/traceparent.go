@@ -79,6 +79,14 @@ func appendHex(dst, b []byte) []byte {
 	return dst
 }
 
+// Detached is the trace for what may outlive the exchange: it keeps no bytes of
+// its head.
+func (t *Trace) Detached() Trace {
+	d := *t
+	d.state = nil
+	return d
+}
+
 // AppendTraceparent appends the traceparent of the current attempt, in version
 // 00 whatever came in (section 4.3): with the attempt's client span as parent where
 // spans are recorded; with the incoming parent where it was kept and nothing is

@@ -64,6 +64,7 @@ type clusterSeries struct {
 	name     string
 	requests durations
 	retries  sharded[countCell]
+	mirrors  [mirrorOutcomes]atomic.Uint64
 
 	endpoints map[string]*endpointSeries // guarded by Recorder.mu
 	table     *clusterTable              // of the latest view; guarded by Recorder.mu

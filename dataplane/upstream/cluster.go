@@ -82,6 +82,27 @@ func (c *Cluster) Begin() bool {
 // End counts a request out that Begin counted in.
 func (c *Cluster) End() { c.group.requests.Add(-1) }
 
+// MaxMirrors is how many copies of requests a cluster is sent at one time. A
+// mirror that answers in 100 ms takes some thousand requests a second with it;
+// one that does not answer holds so many goroutines and no more.
+const MaxMirrors = 256
+
+// BeginMirror is Begin for the copy of a request. It is false if there are
+// MaxMirrors of them already. EndMirror must follow.
+func (c *Cluster) BeginMirror() bool {
+	if c.group.mirrors.Add(1) > MaxMirrors || !c.Begin() {
+		c.group.mirrors.Add(-1)
+		return false
+	}
+	return true
+}
+
+// EndMirror counts out what BeginMirror counted in.
+func (c *Cluster) EndMirror() {
+	c.End()
+	c.group.mirrors.Add(-1)
+}
+
 // Active is how many requests are in flight.
 func (c *Cluster) Active() int64 { return c.group.requests.Load() }
 

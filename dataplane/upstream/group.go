@@ -34,6 +34,7 @@ type group struct {
 	positions [4]balance.Position // by rank of priority
 	again     balance.Position    // of second choices, in all priorities
 	requests  atomic.Int64        // in flight
+	mirrors   atomic.Int64        // of these, copies of other requests
 	retries   retry.Budget
 
 	mu sync.Mutex

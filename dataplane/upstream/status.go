@@ -15,6 +15,7 @@ type ClusterStatus struct {
 	Name        string
 	InFlight    int64 // requests
 	Retries     int64 // retries under way
+	Mirrors     int64 // requests that are copies
 	Connections int   // open, idle or not, or being opened
 	Waiting     int   // requests that wait for a connection
 	Adaptive    int   // how many requests may wait for an answer, by a limit that follows latency; 0: there is none
@@ -75,6 +76,7 @@ func (c *Cluster) Status() ClusterStatus {
 		Name:     c.config.Name,
 		InFlight: c.group.requests.Load(),
 		Retries:  c.group.retries.InFlight(),
+		Mirrors:  c.group.mirrors.Load(),
 		Panicked: c.picker.Load().panicked,
 	}
 	if a := c.group.adaptive.Load(); a != nil {

@@ -479,7 +479,10 @@ func (x *Retry) GetAllowNonIdempotent() bool {
 	return false
 }
 
-// Hedge sends a second attempt when the first is slow, and takes the first answer.
+// Hedge sends a second attempt when the first is slow, and takes the first answer that the route would not try again. It
+// is for idempotent requests whose body came with the head. Each further attempt goes to an endpoint that has none yet,
+// and counts among the cluster's requests and retries: without room there, there is none. The attempts that lose are
+// cancelled, and say nothing about their endpoints. Interim responses are not passed on.
 type Hedge struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Wait before each further attempt. Above 0s, to 8760h.
@@ -534,7 +537,10 @@ func (x *Hedge) GetMax() uint32 {
 	return 0
 }
 
-// Mirror sends a copy of a request to another cluster.
+// Mirror sends a copy of a request to another cluster, once, and drops the response. The copy has the same head as the
+// request, the host among it. It shares the connections and limits of its cluster, of which at most 256 copies at a time
+// are asked for. A streamed body is copied as it is sent; a copy that falls 64 KiB behind is abandoned. Upgrades are not
+// copied.
 type Mirror struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the cluster.
