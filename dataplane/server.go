@@ -247,7 +247,6 @@ func (s *Server) close(ctx context.Context) {
 		s.addresses.Close()
 	}
 	s.certificates.Close()
-	s.engine.Close()
 	s.end()
 	s.background.Wait()
 	if err := s.recorder.Shutdown(ctx); err != nil {

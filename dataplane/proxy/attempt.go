@@ -54,11 +54,11 @@ func (x *exchange) try(fresh bool) *failure {
 	a.facts.Endpoint = ep.Address()
 	x.now = a.facts.Started
 	a.deadline = earlier(x.deadline, after(x.now, f.PerTry))
-	return x.ask(fresh)
+	return x.carryOut(fresh)
 }
 
-// ask makes the attempt that has begun, up to the response head.
-func (x *exchange) ask(fresh bool) *failure {
+// carryOut makes the attempt that has begun, up to the response head.
+func (x *exchange) carryOut(fresh bool) *failure {
 	if fail := x.connect(fresh); fail != nil {
 		return fail
 	}
@@ -351,6 +351,9 @@ func (x *exchange) clientGone() bool {
 
 // Left is part of pool.Client.
 func (x *exchange) Left() bool {
+	if x.branch != nil {
+		return x.branch.gone()
+	}
 	if x.stream != nil {
 		return x.stream.Gone()
 	}

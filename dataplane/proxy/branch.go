@@ -109,10 +109,6 @@ func (s *branches) close() {
 	s.running.Wait()
 }
 
-// Close ends what requests have left behind: copies for mirrors, and attempts
-// that lost a race. It waits for them, for no longer than connecting may take.
-func (e *Engine) Close() { e.branches.close() }
-
 var branchPool = sync.Pool{New: func() any { return newExchange() }}
 
 // branchOff makes an exchange with a copy of the request and of its body, as far

@@ -60,9 +60,13 @@ func New(logger *slog.Logger) *Engine {
 // It is called before the first connection.
 func (e *Engine) Answer(answers func(path []byte) []byte) { e.answers = answers }
 
-// Close lets go of what is kept for connections to come. Those that there are go
-// on.
-func (e *Engine) Close() { e.crew.Close() }
+// Close lets go of what is kept for connections to come; those that there are go
+// on. It ends what requests have left behind, copies for mirrors and attempts that
+// have lost, and waits for that, for no longer than connecting may take.
+func (e *Engine) Close() {
+	e.crew.Close()
+	e.branches.close()
+}
 
 // Swap makes a generation live. Requests that began before keep theirs.
 func (e *Engine) Swap(g *Generation) {

@@ -165,7 +165,7 @@ func (r *race) record(hedge bool) *telemetry.Attempt {
 
 // run is the goroutine of a lane.
 func (l *lane) run(results chan<- *lane, c *upstream.Cluster) {
-	l.fail = l.h.ask(l.fresh)
+	l.fail = l.h.carryOut(l.fresh)
 	if l.h.branch.finish() {
 		results <- l
 		return

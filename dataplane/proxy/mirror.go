@@ -51,7 +51,7 @@ func (x *exchange) mirror() {
 	}
 	b := &branch{mirror: true}
 	if !x.body.whole {
-		b.pipe = newPipe()
+		b.pipe = newPipe(x.req.Body)
 	}
 	if !x.conn.engine.branches.begin(b) {
 		m.cluster.EndMirror()

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headgate/headgate/dataplane/message"
 	"github.com/headgate/headgate/dataplane/socket"
 )
 
@@ -20,6 +21,7 @@ type pipe struct {
 	mu sync.Mutex
 	// guarded by mu
 	waiting     []byte // written, not taken
+	left        int64  // bytes that are not written yet; below 0: not known
 	ended       bool   // nothing follows
 	broken      bool   // what follows is lost
 	overflowed  bool   // because the reader was too slow
@@ -30,7 +32,15 @@ type pipe struct {
 	r     int
 }
 
-func newPipe() *pipe { return &pipe{ready: make(chan struct{}, 1)} }
+// newPipe makes a pipe for a body. One whose length is known is whole when that is
+// there, whenever its end is seen.
+func newPipe(body message.Body) *pipe {
+	p := &pipe{ready: make(chan struct{}, 1), left: -1}
+	if body.Kind == message.BodyLength {
+		p.left = body.Length
+	}
+	return p
+}
 
 // put writes a piece of the body. A nil pipe takes nothing.
 func (p *pipe) put(data []byte) {
@@ -46,6 +56,8 @@ func (p *pipe) put(data []byte) {
 		p.broken, p.overflowed, p.waiting = true, true, nil
 	default:
 		p.waiting = append(p.waiting, data...)
+		p.left -= int64(len(data))
+		p.ended = p.ended || p.left == 0
 	}
 	p.wake()
 }

@@ -63,7 +63,7 @@ func (x *exchange) firstPieces() *failure {
 func startUpload(x *exchange) *upload {
 	x.mayWait()
 	x.body.begun = true
-	if x.stream == nil {
+	if x.stream == nil && x.branch == nil {
 		x.conn.sock.Leave()
 	}
 	u := &upload{x: x, bytes: x.facts.BytesIn, done: make(chan struct{})}
