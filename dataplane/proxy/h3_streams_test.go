@@ -213,8 +213,9 @@ func TestQUICWebsocketGone(t *testing.T) {
 	p := start(t, single(b.address())).quicFrames()
 	r := p.openWith(false, ":method", "CONNECT", ":protocol", "websocket", ":scheme", "https", ":authority", "h", ":path", "/chat", "sec-websocket-version", "13")
 	up := b.accept()
-	_, key, _ := strings.Cut(up.head(), "Sec-WebSocket-Key: ")
-	switches(up.conn, accept(key[:strings.Index(key, "\r\n")]))
+	_, rest, _ := strings.Cut(up.head(), "Sec-WebSocket-Key: ")
+	key, _, _ := strings.Cut(rest, "\r\n")
+	switches(up.conn, accept(key))
 	if status := r.head(); status != "200" {
 		t.Fatal(status)
 	}
@@ -288,6 +289,9 @@ func TestQUICSilentUpload(t *testing.T) {
 	r.data("some")
 	up := b.accept()
 	up.head()
+	if got, err := up.read(4); got != "some" {
+		t.Fatal(got, err)
+	}
 	if got := r.reply(); got.status != "408" || got.reset != 0 {
 		t.Errorf("%+v", got)
 	}
