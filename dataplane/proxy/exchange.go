@@ -59,6 +59,7 @@ type state struct {
 	deadline     int64         // of the whole exchange, 0: none
 	callTimeout  time.Duration // that a client of gRPC gives its call
 	callDeadline int64         // when that is over, 0: never
+	hops         []byte        // what is left of Max-Forwards, nil: nothing was said of it
 	attempt      attempt
 	retries      int
 	backoff      time.Duration // before the retry that was granted

@@ -18,7 +18,7 @@ func (x *exchange) forward() {
 	x.cluster = x.route.cluster()
 	x.facts.Cluster = x.cluster.Config()
 	x.deadline = after(x.facts.Started, f.Request)
-	if !x.takeCallDeadline() {
+	if !x.takeCallDeadline() || !x.mayGoOn() {
 		return
 	}
 	x.rewrite(&f.Rewrite)

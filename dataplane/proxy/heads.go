@@ -28,6 +28,9 @@ func (x *exchange) appendRequestHead(dst []byte) []byte {
 		dst = append(dst, "traceparent: "...)
 		dst = append(x.facts.AppendTraceparent(dst), "\r\n"...)
 	}
+	if x.hops != nil {
+		dst = appendField(dst, "Max-Forwards", x.hops)
+	}
 	if x.passesCallTimeout() {
 		dst = append(x.appendCallTimeout(append(dst, "grpc-timeout: "...)), "\r\n"...)
 	}
@@ -78,7 +81,7 @@ func (x *exchange) appendRequestFields(dst []byte) []byte {
 func (x *exchange) withholds(f *message.Field) bool {
 	switch f.ID {
 	case message.Other:
-		return x.protocol != nil && x.supersedes(f)
+		return x.protocol != nil && x.supersedes(f) || x.isHops(f)
 	case message.Host, message.ContentLength, message.XForwardedFor:
 		return true
 	case message.XForwardedProto, message.XForwardedHost:

@@ -177,6 +177,9 @@ func (x *exchange) streamHead() http2.RequestHead {
 	if x.facts.Trace.Rewrite && !x.route.request.dropsID(message.Traceparent) {
 		x.addOut(message.Traceparent, x.facts.AppendTraceparent(x.out))
 	}
+	if x.hops != nil {
+		x.fields.Add(maxForwards, x.hops)
+	}
 	if x.passesCallTimeout() {
 		x.addOut(message.GRPCTimeout, x.appendCallTimeout(x.out))
 	}
