@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -62,6 +63,7 @@ type preparedSockets struct {
 	places    []proxy.Place     // likewise
 	udp       []*udpSocket      // likewise; of those for which HTTP/3 is turned on
 	made      []*boundSocket
+	beside    []*listener.Listener // sockets that share their port with one of made, and go
 }
 
 // key is what a socket is known by: its address and, if the kernel chooses the
@@ -105,7 +107,7 @@ func (s *sockets) prepareOne(p *preparedSockets, i int) error {
 	l := p.listeners[i]
 	b := s.bound[key(l)]
 	if b == nil {
-		sock, udp, fault := s.bind(l)
+		sock, udp, fault := s.bind(l, p)
 		if fault != nil {
 			fault.Path = fmt.Sprintf("listeners[%d].%s", i, fault.Path)
 			return fault
@@ -129,9 +131,12 @@ func (s *sockets) prepareOne(p *preparedSockets, i int) error {
 
 // bind binds what a listener needs that has nothing yet. The path of the fault is
 // the listener's own.
-func (s *sockets) bind(l *snapshot.Listener) (*listener.Listener, *udpSocket, *control.FieldError) {
+func (s *sockets) bind(l *snapshot.Listener, p *preparedSockets) (*listener.Listener, *udpSocket, *control.FieldError) {
 	for tries := 0; ; tries++ {
 		sock, err := listener.Bind(l.Network, l.Address, s.logger)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			sock, err = s.bindBeside(l, p, err)
+		}
 		if err != nil {
 			return nil, nil, &control.FieldError{Path: "address", Err: err}
 		}
@@ -147,6 +152,30 @@ func (s *sockets) bind(l *snapshot.Listener) (*listener.Listener, *udpSocket, *c
 			return nil, nil, &control.FieldError{Path: "http3", Err: err}
 		}
 	}
+}
+
+// bindBeside binds an address that sockets take which are about to go: those of
+// the same port on another host that p does not want. Without any, fault stays.
+func (s *sockets) bindBeside(l *snapshot.Listener, p *preparedSockets, fault error) (*listener.Listener, error) {
+	_, port, err := net.SplitHostPort(l.Address)
+	if l.Network != "tcp" || err != nil {
+		return nil, fault
+	}
+	wanted := map[string]bool{}
+	for _, other := range p.listeners {
+		wanted[key(other)] = true
+	}
+	var leaving []*listener.Listener
+	for _, b := range s.bound {
+		if a, ok := b.Addr().(*net.TCPAddr); ok && !wanted[b.key] && strconv.Itoa(a.Port) == port {
+			leaving = append(leaving, b.Listener)
+		}
+	}
+	if len(leaving) == 0 {
+		return nil, fault
+	}
+	p.beside = append(p.beside, leaving...)
+	return listener.BindBeside(l.Address, leaving, s.logger)
 }
 
 func (s *sockets) takeSlot() int {
@@ -174,6 +203,9 @@ func (s *sockets) undo(p *preparedSockets) {
 		delete(s.bound, b.key)
 		s.slots[b.slot] = false
 		b.Drain(over)
+	}
+	for _, l := range p.beside {
+		l.Keep()
 	}
 	for _, udp := range p.udp {
 		s.releaseUDP(udp)

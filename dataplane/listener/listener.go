@@ -29,6 +29,7 @@ type Listener struct {
 	network, address string
 	socket           net.Listener
 	logger           *slog.Logger
+	waits            bool // the socket does not listen before Serve
 	accepting        sync.WaitGroup
 	serving          sync.WaitGroup
 
@@ -110,6 +111,7 @@ func (l *Listener) SetLimit(n int) {
 // Serve accepts connections and has each served on a goroutine of its own. open
 // wraps what was accepted; n counts connections from 0.
 func (l *Listener) Serve(open func(c net.Conn, n uint64) Conn) {
+	l.begin()
 	l.accepting.Go(func() { l.accept(open) })
 }
 
