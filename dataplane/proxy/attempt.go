@@ -127,6 +127,7 @@ func (x *exchange) mustLook(up *pool.Conn) bool {
 func (x *exchange) connection(fresh bool) (*pool.Conn, error) {
 	a := &x.attempt
 	if x.cluster.Config().ALPN && x.protocol == nil {
+		x.mayWait()
 		st, up, reused, err := a.endpoint.Connect(x.conn.shard, a.deadline, fresh)
 		if st != nil {
 			a.stream, a.from, a.facts.Reused = st, st, reused
@@ -141,6 +142,7 @@ func (x *exchange) connection(fresh bool) (*pool.Conn, error) {
 			return up, nil
 		}
 	}
+	x.mayWait()
 	up, err := a.endpoint.DialHTTP1(x, a.deadline)
 	x.tick()
 	return up, err
@@ -153,6 +155,9 @@ func (x *exchange) send() *failure {
 	a := &x.attempt
 	if a.stream != nil {
 		return x.sendStream()
+	}
+	if !x.body.finished() || len(x.body.data) > socket.SmallBuffer/2 {
+		x.mayWait()
 	}
 	x.out = x.appendRequestHead(x.out[:0])
 	body, fail := x.firstBody()
@@ -257,6 +262,10 @@ func (x *exchange) overLimit() bool {
 // awaitHead reads the final response head, passing interim ones on.
 func (x *exchange) awaitHead() *failure {
 	up := x.attempt.up
+	if x.mayPark() {
+		x.parks = true
+		return awaits
+	}
 	if up == nil {
 		return x.awaitStreamHead()
 	}

@@ -4,14 +4,18 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/headgate/headgate/dataplane/http1"
+	"github.com/headgate/headgate/dataplane/message"
 	"github.com/headgate/headgate/dataplane/snapshot"
 )
 
-// A call of gRPC, or another small exchange between two connections of HTTP/2,
-// needs no goroutine of its own: the one that handles what a client's connection
-// has brought sends its request on and takes the next, and the one that reads from
-// the upstream passes the answer back. Whatever does not go as smoothly goes on
-// with a worker, which may wait.
+// A call of gRPC, or another small exchange of a client of HTTP/2, needs no
+// goroutine of its own: the one that handles what a client's connection has brought
+// sends its request on and takes the next. Where the upstream speaks HTTP/2 too,
+// the goroutine that reads from it passes the answer back. An upstream of HTTP/1 is
+// looked at when all requests that came together have been sent: by then it may
+// have answered. Whatever does not go as smoothly goes on with a worker, which may
+// wait.
 
 // awaits is no failure: the exchange goes on when its answer has come.
 var awaits = &failure{}
@@ -27,7 +31,10 @@ func (x *exchange) mayWait() {
 // mayPark reports whether the answer can be awaited without a goroutine: the first
 // time, with all of the request sent.
 func (x *exchange) mayPark() bool {
-	return x.h2 != nil && !x.detached && x.upload == nil && x.protocol == nil && x.route.prompt
+	if x.h2 == nil || x.detached || x.upload != nil || x.protocol != nil || !x.route.prompt {
+		return false
+	}
+	return x.attempt.stream != nil || x.cluster.Config().TLS == nil && x.h2.OthersReady()
 }
 
 // park leaves the exchange to whoever brings its answer. It is not the caller's
@@ -35,6 +42,10 @@ func (x *exchange) mayPark() bool {
 func (x *exchange) park() {
 	x.parks, x.detached = false, true
 	x.h2.Detach()
+	if x.attempt.stream == nil {
+		x.h2.Continue(x)
+		return
+	}
 	if !x.attempt.stream.Await(x, earlier(x.headDeadline(), x.glance())) {
 		x.proceed()
 	}
@@ -53,7 +64,9 @@ func (x *exchange) Answered(whole bool) {
 func (x *exchange) Continue() {
 	defer x.guard()
 	x.tick()
-	x.proceed()
+	if x.attempt.up == nil || x.admitted || !x.passReady() {
+		x.proceed()
+	}
 }
 
 // proceed waits for what is still missing.
@@ -77,14 +90,37 @@ func (x *exchange) passWhole() bool {
 		return false
 	}
 	data, trailers, ok := x.attempt.stream.Whole()
-	if !ok {
+	return ok && x.passAll(data, trailers)
+}
+
+// passReady is passWhole for an answer over HTTP/1 that can be read at once.
+func (x *exchange) passReady() bool {
+	up := x.attempt.up
+	up.FillNow()
+	n, err := http1.ParseResponse(up.Buffered(), &x.resp, nil, x.req.Method)
+	if err != nil || n == 0 || x.resp.Status < 200 || x.resp.Body.Kind > message.BodyLength || int64(len(up.Buffered())-n) < x.resp.Body.Length {
 		return false
 	}
+	x.noteFirstByte()
+	if x.pending, x.admitted = x.admit(n), true; x.pending != nil {
+		return false
+	}
+	data := up.Buffered()[:x.resp.Body.Length]
+	return x.passAll(data, &noTrailers)
+}
+
+var noTrailers message.Fields
+
+// passAll passes the answer on with all its body, if the client takes it at once.
+func (x *exchange) passAll(data []byte, trailers *message.Fields) bool {
 	x.answerFields(x.clientBody())
-	ok = x.h2.WriteResponse(x.resp.Status, &x.fields, data, trailers)
+	ok := x.h2.WriteResponse(x.resp.Status, &x.fields, data, trailers)
 	x.out = x.out[:0]
 	if !ok {
 		return false
+	}
+	if up := x.attempt.up; up != nil {
+		up.Consume(len(data))
 	}
 	x.facts.Status, x.facts.HeadAt = x.resp.Status, x.attempt.facts.FirstByteAt
 	x.relayed = int64(len(data))
@@ -104,7 +140,7 @@ func promptly(r *snapshot.Route) bool {
 		return false
 	}
 	for _, b := range r.Forward.Backends {
-		if !b.Cluster.HTTP2 || !sets(b.Cluster, promptCluster...) {
+		if !sets(b.Cluster, promptCluster...) {
 			return false
 		}
 	}

@@ -23,9 +23,9 @@ func TestPromptRoutes(t *testing.T) {
 		"plain":        {func(*snapshot.Route) {}, true},
 		"edits":        {func(r *snapshot.Route) { r.RequestHeaders.Remove = []string{"a"} }, true},
 		"two clusters": {func(r *snapshot.Route) { r.Forward.Backends = append(r.Forward.Backends, plain().Forward.Backends...) }, true},
-		"HTTP/1":       {func(r *snapshot.Route) { r.Forward.Backends[0].Cluster.HTTP2 = false }, false},
+		"HTTP/1":       {func(r *snapshot.Route) { r.Forward.Backends[0].Cluster.HTTP2 = false }, true},
 		"one of two": {func(r *snapshot.Route) {
-			r.Forward.Backends = append(r.Forward.Backends, snapshot.Backend{Cluster: &snapshot.Cluster{}})
+			r.Forward.Backends = append(r.Forward.Backends, snapshot.Backend{Cluster: &snapshot.Cluster{ALPN: true}})
 		}, false},
 		"a delay":          {func(r *snapshot.Route) { r.Fault = &snapshot.Fault{} }, false},
 		"nothing upstream": {func(r *snapshot.Route) { r.Forward, r.Respond = nil, &snapshot.Respond{Status: 200} }, false},

@@ -214,10 +214,6 @@ func (x *exchange) addOut(id message.ID, grown []byte) {
 
 // awaitStreamHead reads the final response head, passing interim ones on.
 func (x *exchange) awaitStreamHead() *failure {
-	if x.mayPark() {
-		x.parks = true
-		return awaits
-	}
 	for {
 		deadline := x.headDeadline()
 		x.beginWait()

@@ -42,6 +42,7 @@ type Conn struct {
 	readArmed int64  // when the read timer fires; 0: not armed; fired: it has
 	try       func(fd uintptr) bool
 	more      func(fd uintptr) bool
+	once      func(fd uintptr) bool
 	tryN      int
 	tryErr    error
 	tryWant   int

@@ -27,6 +27,26 @@ func (c *Conn) FillReady() int {
 	return c.tryN
 }
 
+// FillNow is FillReady that takes a buffer if none is held and something is there.
+// Over TLS it reads nothing.
+func (c *Conn) FillNow() int {
+	if c.in != nil || c.try == nil {
+		return c.FillReady()
+	}
+	if c.once == nil {
+		c.once = func(fd uintptr) bool {
+			c.tryRead(fd)
+			return true
+		}
+	}
+	c.tryWant, c.tryN = 0, 0
+	if c.raw.Read(c.once) != nil {
+		return 0
+	}
+	c.w += c.tryN
+	return c.tryN
+}
+
 func (c *Conn) readMore(fd uintptr) bool {
 	n, _ := ignoringEINTR(func() (int, error) { return syscall.Read(int(fd), c.in[c.w:]) })
 	c.tryN = max(n, 0)
