@@ -164,7 +164,8 @@ func (x *exchange) send() *failure {
 	if fail != nil {
 		return fail
 	}
-	if len(body) == 0 && x.body.finished() {
+	if len(body) == 0 && x.body.finished() && !x.mayPark() {
+		x.mayWait()
 		return x.ask()
 	}
 	err := x.give(x.out)
@@ -314,6 +315,7 @@ func (x *exchange) headDeadline() int64 {
 
 // awaitBytes waits for the upstream for a while.
 func (x *exchange) awaitBytes() *failure {
+	x.mayWait()
 	switch err := x.wait(0, x.headDeadline()); {
 	case err == nil || errors.Is(err, errNothingYet):
 		return nil

@@ -96,7 +96,7 @@ func (x *exchange) passWhole() bool {
 // passReady is passWhole for an answer over HTTP/1 that can be read at once.
 func (x *exchange) passReady() bool {
 	up := x.attempt.up
-	up.FillNow()
+	up.FillOnce()
 	n, err := http1.ParseResponse(up.Buffered(), &x.resp, nil, x.req.Method)
 	if err != nil || n == 0 || x.resp.Status < 200 || x.resp.Body.Kind > message.BodyLength || int64(len(up.Buffered())-n) < x.resp.Body.Length {
 		return false

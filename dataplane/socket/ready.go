@@ -27,9 +27,9 @@ func (c *Conn) FillReady() int {
 	return c.tryN
 }
 
-// FillNow is FillReady that takes a buffer if none is held and something is there.
+// FillOnce is FillReady that takes a buffer if none is held and something is there.
 // Over TLS it reads nothing.
-func (c *Conn) FillNow() int {
+func (c *Conn) FillOnce() int {
 	if c.in != nil || c.try == nil {
 		return c.FillReady()
 	}
