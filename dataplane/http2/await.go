@@ -60,8 +60,8 @@ func (c *conn) tellAwaiters() {
 	if c.now >= c.lookAt {
 		c.findLate()
 	}
-	for i := 0; i < len(c.answered); i++ {
-		s := c.answered[i]
+	for told := 0; told < len(c.answered); told++ { //nolint:intrange // there may be more by then
+		s := c.answered[told]
 		a, whole := s.awaiter, s.recvEnd && len(s.heads) == 1 && s.err == nil
 		s.awaiter, s.answered = nil, false
 		c.mu.Unlock()

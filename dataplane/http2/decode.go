@@ -149,8 +149,8 @@ func (d *decoder) literal(h *head, p []byte, bits int, o *Options) (int, error) 
 	f := field{kept: true}
 	n, err := d.name(h, &f, p, bits)
 	if err == nil && d.skip.left == 0 {
-		start, used := len(h.store), 0
-		used, err = d.text(h, p[n:], false)
+		start, used := len(h.store), n
+		n, err = d.text(h, p[used:], false)
 		f.value = h.store[start:len(h.store):len(h.store)]
 		n += used
 	}
@@ -183,8 +183,8 @@ func (d *decoder) name(h *head, f *field, p []byte, bits int) (int, error) {
 		return 0, err
 	}
 	if index == 0 {
-		start, used := len(h.store), 0
-		used, err = d.text(h, p[n:], true)
+		start := len(h.store)
+		used, err := d.text(h, p[n:], true)
 		f.name = h.store[start:len(h.store):len(h.store)]
 		f.judgeName()
 		return n + used, err
@@ -218,8 +218,9 @@ func (d *decoder) text(h *head, p []byte, name bool) (int, error) {
 		h.store = append(h.store, s...)
 		return n + length, nil
 	}
-	ok := false
-	if h.store, ok = appendHuffman(h.store, s); !ok {
+	store, ok := appendHuffman(h.store, s)
+	h.store = store
+	if !ok {
 		return 0, errCoding
 	}
 	return n + length, nil

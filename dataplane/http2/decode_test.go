@@ -83,7 +83,7 @@ func TestHuffmanCode(t *testing.T) {
 	for c := range 256 {
 		every = append(every, byte(c), 'e')
 	}
-	for n := range len(every) {
+	for n := range every {
 		s := every[len(every)-n:]
 		coded := appendHuffmanCoded(nil, s)
 		if theirs := hpack.AppendHuffmanString(nil, string(s)); !bytes.Equal(coded, theirs) || len(coded) != huffmanLen(s) {

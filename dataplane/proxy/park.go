@@ -73,7 +73,11 @@ func (x *exchange) Continue() {
 func (x *exchange) proceed() {
 	x.mayWait()
 	fail := x.pending
-	if !x.admitted {
+	switch {
+	case x.admitted:
+	case x.clientGone():
+		fail = x.broken(errClientGone)
+	default:
 		fail = x.awaitHead()
 	}
 	x.conclude(x.pursue(fail))
