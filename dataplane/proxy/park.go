@@ -123,6 +123,8 @@ func (x *exchange) passAll(data []byte, trailers *message.Fields) bool {
 	if !ok {
 		return false
 	}
+	x.endRetry()
+	x.endLoad(nil)
 	if up := x.attempt.up; up != nil {
 		up.Consume(len(data))
 	}
