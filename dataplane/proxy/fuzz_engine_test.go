@@ -505,7 +505,7 @@ func finalAnswer(method, raw string) (*http.Response, string, error) {
 		if err != nil {
 			return nil, "", err
 		}
-		if resp.StatusCode >= 200 || resp.StatusCode == 101 {
+		if resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols {
 			body, err := io.ReadAll(resp.Body)
 			return resp, string(body), err
 		}

@@ -179,8 +179,8 @@ func TestCallTimeoutForms(t *testing.T) {
 	for _, w := range byteWires {
 		t.Run(w.client+" to "+w.upstream, func(t *testing.T) {
 			t.Parallel()
-			s := &callServer{backend: newBackend(t), protocol: w.upstream}
-			g := start(t, singleOver(w.upstream, s.address()))
+			unused := newBackend(t)
+			g := start(t, singleOver(w.upstream, unused.address()))
 			for _, bad := range [][]string{
 				{""}, {"1"}, {"S"}, {"1s"}, {"1h"}, {"-1S"}, {"+1S"}, {"1.5S"}, {"123456789S"}, {"1 S"}, {"0x1S"}, {"1SS"}, {"1N"}, {"1U"}, {"١S"}, {"1S", "1S"},
 			} {
@@ -190,7 +190,7 @@ func TestCallTimeoutForms(t *testing.T) {
 					t.Errorf("%q: %s, grpc-status %s", bad, status, call)
 				}
 			}
-			s.untouched()
+			unused.untouched()
 			for given, want := range map[string]time.Duration{
 				"20S": 20 * time.Second, "00000020S": 20 * time.Second, "99999999u": 99999999 * time.Microsecond, "5M": 5 * time.Minute,
 				"99999999n": 99999999, "99999999S": 99999999 * time.Second, "99999999H": math.MaxInt64, "40000m": 40 * time.Second, "30H": 30 * time.Hour,

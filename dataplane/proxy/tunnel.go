@@ -41,7 +41,7 @@ func (x *exchange) switches() bool {
 // wrongSwitch is the failure of an upstream that switches to a protocol which it
 // was not asked for.
 func (x *exchange) wrongSwitch() *failure {
-	detail := ""
+	var detail string
 	switch {
 	case x.attempt.stream != nil:
 		return nil
