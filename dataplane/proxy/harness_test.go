@@ -42,13 +42,19 @@ const gateShards = 2
 // start runs a data plane with a manifest until the test ends.
 func start(t testing.TB, manifest string) *gate {
 	t.Helper()
+	return startWith(t, manifest, upstream.Options{Shards: gateShards})
+}
+
+// startWith is start with another way to reach upstreams.
+func startWith(t testing.TB, manifest string, o upstream.Options) *gate {
+	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
 	recorder, err := telemetry.New(context.Background(), telemetry.Options{Shards: gateShards, Logger: logger})
 	if err != nil {
 		t.Fatal(err)
 	}
 	g := &gate{t: t, recorder: recorder, engine: proxy.New(logger)}
-	g.registry = upstream.NewRegistry(upstream.Options{Shards: gateShards})
+	g.registry = upstream.NewRegistry(o)
 	g.apply(manifest)
 	if g.listener, err = listener.Bind("tcp", "127.0.0.1:0", logger); err != nil {
 		t.Fatal(err)

@@ -119,7 +119,8 @@ func (r *race) start(fresh bool, l *lane) *failure {
 	}
 	r.hedge.Began(x.now)
 	r.running = append(r.running, l)
-	l.h.runBranch(func() { l.run(r.results, x.cluster) }, func() { l.panicked(r.results, x.cluster) })
+	results, cluster := r.results, x.cluster // x may be another exchange's by the time
+	l.h.runBranch(func() { l.run(results, cluster) }, func() { l.panicked(results, cluster) })
 	return nil
 }
 

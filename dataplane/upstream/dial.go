@@ -90,11 +90,17 @@ func (e *Endpoint) dial(client pool.Client, deadline int64, protocols []string) 
 		return c, err
 	}
 	// Time spent waiting is not held against the endpoint.
+	used := false
+	defer func() {
+		if !used { // also by a panic
+			e.pool.Cancel()
+		}
+	}()
 	opened, version, err := e.connect(e.limit(deadline), protocols)
 	if err != nil {
-		e.pool.Cancel()
 		return nil, err
 	}
+	used = true
 	c = e.pool.Add(socket.New(opened))
 	c.Version = version
 	return c, nil

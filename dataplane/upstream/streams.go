@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dataplane/http2"
+	"github.com/headgate/headgate/dataplane/socket"
 	"github.com/headgate/headgate/dataplane/upstream/pool"
 )
 
@@ -46,8 +47,7 @@ func (e *Endpoint) Stream(shard int, deadline int64) (s *http2.Stream, reused bo
 		if wait == nil {
 			return e.openStream(p, deadline)
 		}
-		<-wait
-		if err := p.failure(); err != nil {
+		if err := p.await(wait, e.limit(deadline)); err != nil {
 			return nil, false, err
 		}
 	}
@@ -89,29 +89,43 @@ func (p *streamShard) take(e *Endpoint) (s *http2.Stream, wait chan struct{}) {
 	return nil, nil
 }
 
-// failure is why the connection that was waited for is not there, or nil.
-func (p *streamShard) failure() error {
+// await waits for the connection that another opens. The error is why it is not
+// there, or ErrConnectTimeout.
+func (p *streamShard) await(wait <-chan struct{}, limit int64) error {
+	timer := time.NewTimer(time.Duration(limit - socket.Now()))
+	defer timer.Stop()
+	select {
+	case <-wait:
+	case <-timer.C:
+		return ErrConnectTimeout
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.err
 }
 
-// openStream opens a connection for the shard, and a stream on it.
-func (e *Endpoint) openStream(p *streamShard, deadline int64) (*http2.Stream, bool, error) {
-	conn, err := e.dialHTTP2(deadline)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	close(p.dialing)
-	p.dialing, p.err = nil, err
-	if err != nil {
-		return nil, false, err
-	}
-	s, err := p.add(e, conn).NewStream()
-	if err != nil {
-		return nil, false, &ConnectError{Address: e.address, Err: err}
-	}
-	return s, false, nil
+// openStream opens a connection for the shard, and a stream on it. Those who wait
+// for the connection are told, also if this panics.
+func (e *Endpoint) openStream(p *streamShard, deadline int64) (s *http2.Stream, reused bool, err error) {
+	var conn *pool.Conn
+	err = &ConnectError{Address: e.address, Err: errDialLost}
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		close(p.dialing)
+		p.dialing, p.err = nil, err
+		if err != nil {
+			return
+		}
+		if s, err = p.add(e, conn).NewStream(); err != nil {
+			err = &ConnectError{Address: e.address, Err: err}
+		}
+	}()
+	conn, err = e.dialHTTP2(deadline)
+	return nil, false, err
 }
+
+var errDialLost = errors.New("connecting ended by a fault of the proxy")
 
 // add makes a connection one that many requests share. The caller holds mu.
 func (p *streamShard) add(e *Endpoint, conn *pool.Conn) *http2.Client {
