@@ -30,6 +30,7 @@ func compileCluster(in *configv1.Cluster, f *faults) *Cluster {
 
 		MaxConnectionsPerEndpoint: int(in.GetLimits().GetMaxConnectionsPerEndpoint()),
 		MaxPendingRequests:        DefaultMaxPendingRequests,
+		EarlyConnections:          int(in.GetEarlyConnections()),
 		MaxRequests:               int(in.GetLimits().GetMaxRequests()),
 		MaxRetries:                int(in.GetLimits().GetMaxRetries()),
 	}

@@ -99,6 +99,7 @@ var supported = []string{
 	"clusters.limits.maxRequests",
 	"clusters.limits.adaptiveConcurrency.minRequests",
 	"clusters.limits.maxRetries",
+	"clusters.earlyConnections",
 	"clusters.timeouts.connect",
 	"clusters.timeouts.keepAlive",
 

@@ -222,6 +222,8 @@ type Cluster struct {
 	MaxRetries                int // concurrent; 0: none
 	AdaptiveMinimum           int // what a limit of requests that follows latency is never below; 0: there is none
 
+	EarlyConnections int // idle ones to be kept open to each endpoint
+
 	ConnectTimeout   time.Duration
 	KeepAliveTimeout time.Duration
 	PanicThreshold   int // percent healthy under which health is ignored; 0: never

@@ -84,6 +84,8 @@ type Endpoint struct {
 	next      int64  // when the next probe is due; 0: none
 	views     int    // that contain it
 	connected bool   // a trial of its family has reached it
+	opening   bool   // connections are opened ahead
+	pause     int    // sweeps until that is tried again
 	adopted   bool   // a committed view has contained it
 	drain     *Drain // by hand; nil: it is not
 	recent    recent

@@ -94,6 +94,7 @@ func (g *group) found(c *Cluster) {
 		g.relist(c, list)
 	}
 	g.tryFamilies(c, c.warmth)
+	c.openEarly(c.warmth)
 	c.lookedUp()
 	if c == g.current {
 		g.tellResolution(c, false)

@@ -18,6 +18,7 @@ type Generation struct {
 	warmth   *latch        // opens after the first probes of new endpoints
 	longest  time.Duration // of the timeouts of probes
 	lookup   time.Duration // how long names are waited for
+	early    time.Duration // how long connections are waited for that are opened ahead
 
 	probes []*Endpoint // to be probed for the first time; used by Prepare
 	base   *Generation // what was committed then; guarded by Registry.mu
@@ -52,6 +53,10 @@ func (g *Generation) addFresh(old *Cluster, config *snapshot.Cluster, secure *ce
 	g.add(c)
 	g.fresh = append(g.fresh, c)
 	g.lookup = max(g.lookup, c.patience())
+	if config.EarlyConnections > 0 {
+		g.registry.openEarly(c, g.warmth)
+		g.early = earlyPatience
+	}
 	if config.HealthCheck == nil {
 		return
 	}
@@ -62,12 +67,13 @@ func (g *Generation) addFresh(old *Cluster, config *snapshot.Cluster, secure *ce
 // Cluster is the live form of the cluster at index i of what Prepare was given.
 func (g *Generation) Cluster(i int) *Cluster { return g.clusters[i] }
 
-// Warm waits until every new name was looked up and every new endpoint that has a
-// health check was probed once, but no longer than a look-up is waited for and the
-// longest timeout of a probe. That some are unhealthy or not found, or have not
-// answered by then, is no error. The error is that of ctx.
+// Warm waits until every new name was looked up, every new endpoint that has a
+// health check was probed once, and the first connections are open that are to be
+// opened ahead, but no longer than a look-up is waited for and the longest timeout
+// of a probe. That some are unhealthy or not found, or have not answered by then,
+// is no error. The error is that of ctx.
 func (g *Generation) Warm(ctx context.Context) error {
-	limit := time.NewTimer(g.lookup + g.longest)
+	limit := time.NewTimer(g.lookup + max(g.longest, g.early))
 	defer limit.Stop()
 	select {
 	case <-g.warmth.opened:
@@ -127,7 +133,8 @@ func sameLimits(a, b *snapshot.Cluster) bool {
 		a.MaxConnectionsPerEndpoint == b.MaxConnectionsPerEndpoint &&
 		a.MaxPendingRequests == b.MaxPendingRequests &&
 		a.AdaptiveMinimum == b.AdaptiveMinimum &&
-		a.MaxRequests == b.MaxRequests
+		a.MaxRequests == b.MaxRequests &&
+		a.EarlyConnections == b.EarlyConnections
 }
 
 func sameEndpoints(a, b []snapshot.Endpoint) bool {

@@ -30,6 +30,7 @@ func (r *Registry) sweepOnce(now int64) {
 		for _, e := range c.look(now) {
 			e.pool.Sweep(now)
 		}
+		r.openEarly(c, nil)
 	}
 }
 

@@ -85,6 +85,7 @@ type Registry struct {
 	options  Options
 	schedule *schedule
 	resolver *resolve.Resolver
+	early    chan struct{} // one message for each connection that is opened ahead
 	stop     context.CancelFunc
 	stopped  context.Context
 	running  sync.WaitGroup // the scheduler and the sweeper
@@ -103,6 +104,7 @@ func NewRegistry(o Options) *Registry {
 	r.committed.registry = r
 	r.schedule = newSchedule(r.stopped, r.probe)
 	r.resolver = resolve.NewResolver(r.options.Resolve)
+	r.early = make(chan struct{}, maxEarly)
 	r.running.Go(r.schedule.run)
 	r.running.Go(r.sweep)
 	return r

@@ -187,6 +187,10 @@ func (w *waiter) taken(c *Conn, ok bool) (*Conn, error) {
 	return c, nil
 }
 
+// Reserve is Acquire for those who can do without: it takes a place if there is
+// one that nobody waits for. Add or Cancel must follow if it is true.
+func (p *Pool) Reserve() bool { return p.group.waiting.Load() == 0 && p.reserve() }
+
 // reserve counts one more connection if both limits allow it.
 func (p *Pool) reserve() bool {
 	limits := p.group.limits.Load()

@@ -61,9 +61,14 @@ type Cluster struct {
 	// Bounds on what the cluster may be asked to bear.
 	Limits *ClusterLimits `protobuf:"bytes,14,opt,name=limits,proto3" json:"limits,omitempty"`
 	// How long connections may take and live.
-	Timeouts      *ClusterTimeouts `protobuf:"bytes,15,opt,name=timeouts,proto3" json:"timeouts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Timeouts *ClusterTimeouts `protobuf:"bytes,15,opt,name=timeouts,proto3" json:"timeouts,omitempty"`
+	// Idle connections to have ready at each endpoint before requests want them: when an endpoint is new, before the snapshot
+	// is ACTIVE (for at most a second), and again within a second when requests have taken them. They keep to the limits,
+	// give way to requests, and are not opened to endpoints out of service; an endpoint that does not take one is left alone
+	// for ten seconds. Over HTTP/2 there is one. 0 to 16. Default: 0, none.
+	EarlyConnections uint32 `protobuf:"varint,16,opt,name=early_connections,json=earlyConnections,proto3" json:"early_connections,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Cluster) Reset() {
@@ -210,6 +215,13 @@ func (x *Cluster) GetTimeouts() *ClusterTimeouts {
 		return x.Timeouts
 	}
 	return nil
+}
+
+func (x *Cluster) GetEarlyConnections() uint32 {
+	if x != nil {
+		return x.EarlyConnections
+	}
+	return 0
 }
 
 type isCluster_Protocol interface {
@@ -388,6 +400,9 @@ func (x *Endpoint) GetPriority() uint32 {
 // When DNS fails, or says that there is no such name or address, the last good addresses are kept, also across restarts
 // where there is a state directory; this is an event, and DEGRADED while it lasts. A snapshot whose name cannot be looked
 // up becomes ACTIVE all the same, after 5 seconds at most, and DEGRADED: the cluster answers 503 until there are addresses.
+//
+// If there are addresses of both families, and no endpoint of one of them can be connected to while one of the other can,
+// that family gets no requests. It is tried again with each look-up.
 type Dns struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name whose A and AAAA records are the endpoints. The hosts file is asked first, then the servers of resolv.conf,
@@ -722,7 +737,7 @@ var File_headgate_config_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_headgate_config_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	" headgate/config/v1/cluster.proto\x12\x12headgate.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fheadgate/config/v1/health.proto\x1a'headgate/config/v1/load_balancing.proto\x1a\x1eheadgate/config/v1/rules.proto\"\xe0\a\n" +
+	" headgate/config/v1/cluster.proto\x12\x12headgate.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fheadgate/config/v1/health.proto\x1a'headgate/config/v1/load_balancing.proto\x1a\x1eheadgate/config/v1/rules.proto\"\x96\b\n" +
 	"\aCluster\x12\"\n" +
 	"\x04name\x18\x01 \x01(\tB\x0e\xbaH\v\xc8\x01\x01r\x06\xc8\xf2վ\x05\x01R\x04name\x12:\n" +
 	"\tendpoints\x18\x02 \x03(\v2\x1c.headgate.config.v1.EndpointR\tendpoints\x12)\n" +
@@ -740,7 +755,8 @@ const file_headgate_config_v1_cluster_proto_rawDesc = "" +
 	"\x11outlier_detection\x18\f \x01(\v2$.headgate.config.v1.OutlierDetectionR\x10outlierDetection\x12K\n" +
 	"\x0fcircuit_breaker\x18\r \x01(\v2\".headgate.config.v1.CircuitBreakerR\x0ecircuitBreaker\x129\n" +
 	"\x06limits\x18\x0e \x01(\v2!.headgate.config.v1.ClusterLimitsR\x06limits\x12?\n" +
-	"\btimeouts\x18\x0f \x01(\v2#.headgate.config.v1.ClusterTimeoutsR\btimeouts:\x15\xbaH\x12\"\x10\n" +
+	"\btimeouts\x18\x0f \x01(\v2#.headgate.config.v1.ClusterTimeoutsR\btimeouts\x124\n" +
+	"\x11early_connections\x18\x10 \x01(\rB\a\xbaH\x04*\x02\x18\x10R\x10earlyConnections:\x15\xbaH\x12\"\x10\n" +
 	"\tendpoints\n" +
 	"\x03dnsB\n" +
 	"\n" +
