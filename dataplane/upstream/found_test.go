@@ -57,7 +57,7 @@ func (d *directory) lookup(ctx context.Context, name string) (a resolve.Answers)
 	if text == "" {
 		return resolve.Answers{{Err: errors.New("no answer")}, {Err: errors.New("no answer")}}
 	}
-	for _, s := range strings.Fields(text) {
+	for s := range strings.FieldsSeq(text) {
 		address := netip.MustParseAddr(s)
 		family := resolve.IPv4
 		if address.Is6() {
@@ -396,7 +396,7 @@ func TestFoundAgainstModel(t *testing.T) {
 					continue
 				}
 				var want []string
-				for _, address := range strings.Fields(good) {
+				for address := range strings.FieldsSeq(good) {
 					want = append(want, address+":80")
 				}
 				if got := addressesOf(c); !slices.Equal(got, want) || len(c.group.endpoints) != len(want) {

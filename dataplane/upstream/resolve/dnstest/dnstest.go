@@ -50,12 +50,13 @@ func Serve(t testing.TB) *Server {
 // listen binds a port that is free for both UDP and TCP.
 func listen(t testing.TB) (net.PacketConn, net.Listener) {
 	t.Helper()
+	var config net.ListenConfig
 	for range 20 {
-		packets, err := net.ListenPacket("udp", "127.0.0.1:0")
+		packets, err := config.ListenPacket(t.Context(), "udp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		stream, err := net.Listen("tcp", packets.LocalAddr().String())
+		stream, err := config.Listen(t.Context(), "tcp", packets.LocalAddr().String())
 		if err == nil {
 			return packets, stream
 		}
