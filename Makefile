@@ -59,6 +59,7 @@ testallocs: ## Hold the claims about allocations
 .PHONY: bars
 bars: ## Hold the promises of applies and of outages at full size, and say the figures (minutes)
 	HEADGATE_BARS=full go test -count=1 -v -run 'Costs|ManyApplies|Kill' ./dataplane
+	HEADGATE_BARS=full go test -count=1 -v -run Costs ./dataplane/upstream
 	HEADGATE_BARS=full go test -count=1 -v -run 'AStorm|AbandonedSoon' ./dataplane/proxy
 	go test -run xxx -bench 10000 ./dataplane
 	HEADGATE_BARS=full go test -count=1 -v -run 'Enough|Limit' ./dataplane/e2e

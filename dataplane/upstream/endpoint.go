@@ -89,6 +89,7 @@ type Endpoint struct {
 	adopted   bool   // a committed view has contained it
 	drain     *Drain // by hand; nil: it is not
 	recent    recent
+	channel   *channel // that gRPC probes use; nil: there is none, or a probe has it
 }
 
 func newEndpoint(g *group, address string, secure *certificate.Client) *Endpoint {

@@ -229,6 +229,7 @@ func (g *group) retire(e *Endpoint) {
 	g.registry.schedule.remove(e)
 	e.check, e.next = nil, 0
 	g.warmed(e)
+	e.closeChannel()
 	e.pool.Close()
 	e.streams.shutdown()
 }
@@ -260,6 +261,7 @@ func (g *group) setCheck(e *Endpoint, check *snapshot.HealthCheck, now int64) {
 		return
 	}
 	e.next = 0
+	e.closeChannel()
 	g.registry.schedule.cancelProbe(e)
 	g.warmed(e)
 	g.forgetHealth(e, now)
@@ -298,11 +300,12 @@ func (g *group) tell(e *Endpoint, now int64, v Event) {
 
 func takesRequests(s State) bool { return s == StateUnknown || s == StateHealthy }
 
-// checkOf is how to probe an endpoint; nil if it is not to be.
-func (g *group) checkOf(e *Endpoint) *snapshot.HealthCheck {
+// checkOf is how to probe an endpoint, nil if it is not to be, and whether that is
+// its first probe.
+func (g *group) checkOf(e *Endpoint) (check *snapshot.HealthCheck, first bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return e.check
+	return e.check, e.active.State() == StateUnknown
 }
 
 // observe takes the result of a probe.

@@ -1,9 +1,11 @@
 package upstream
 
 import (
+	"context"
 	"net"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,7 +72,7 @@ func TestProbeGRPCFailures(t *testing.T) {
 		{"nothing is known of the service", serving.Addr().String(), "unheard-of", "status NotFound"},
 		{"nobody listens", refusing(t), "", "connection refused"},
 		{"nobody answers", accepting(t), "", "timeout after 500ms"},
-		{"it is no HTTP/2", serve(t).address(), "", "status Unavailable"},
+		{"it is no HTTP/2", serve(t).address(), "", "http2: connection: frame too large (FRAME_SIZE_ERROR)"},
 	} {
 		seen := make(events, 10)
 		config := probedBy(cluster("c", test.address), snapshot.ProbeGRPC, test.service)
@@ -81,6 +83,47 @@ func TestProbeGRPCFailures(t *testing.T) {
 		if e := seen.next(t, HealthChanged); e.Cause != "1 active probe failed: "+test.want {
 			t.Errorf("%s: %s", test.name, e.Cause)
 		}
+	}
+}
+
+// The connection is kept from probe to probe. One that its peer has closed
+// meanwhile is replaced, which is no failure, and the last one is closed with the
+// endpoint.
+func TestProbeGRPCKeepsItsConnection(t *testing.T) {
+	l := listen(t, "tcp", "127.0.0.1:0")
+	address := l.Addr().String()
+	first := grpc.NewServer()
+	grpc_health_v1.RegisterHealthServer(first, health.NewServer())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = first.Serve(l) }()
+
+	var dials atomic.Int32
+	r := start(t, Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		dials.Add(1)
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}})
+	c := apply(t, r, probedBy(cluster("c", address), snapshot.ProbeGRPC, "")).Cluster(0)
+	e := c.endpoints[0]
+	check := *c.config.HealthCheck
+	for range 20 {
+		if ok, result := r.ask(e, &check); !ok {
+			t.Fatal(result)
+		}
+	}
+	if n := dials.Load(); n > 2 { // a probe of the schedule may have had the first
+		t.Errorf("%d connections for 20 probes", n)
+	}
+	first.Stop()
+	<-ended
+	healthServer(t, listen(t, "tcp", address))
+	if ok, result := r.ask(e, &check); !ok {
+		t.Errorf("after the server was replaced: %s", result)
+	}
+	apply(t, r)
+	e.group.mu.Lock()
+	defer e.group.mu.Unlock()
+	if e.channel != nil {
+		t.Error("the connection of an endpoint that is gone is kept")
 	}
 }
 

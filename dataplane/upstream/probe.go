@@ -49,7 +49,7 @@ func (p *probe) cause(run int) string {
 
 // probe checks an endpoint once. It runs on a worker of the schedule.
 func (r *Registry) probe(e *Endpoint) {
-	check := e.group.checkOf(e)
+	check, first := e.group.checkOf(e)
 	if check == nil {
 		return
 	}
@@ -60,7 +60,11 @@ func (r *Registry) probe(e *Endpoint) {
 		return
 	}
 	now := socket.Now()
-	p.next = max(now, health.Next(start, check.Interval, r.jitter()))
+	next := health.Next
+	if first {
+		next = health.Second
+	}
+	p.next = max(now, next(start, check.Interval, r.jitter()))
 	p.evidence = fmt.Sprintf("%s: %s in %s", question(check), p.result, rounded(now-start))
 	e.group.observe(e, p, now)
 }

@@ -42,6 +42,14 @@ func (c *Check) Observe(ok bool, t Thresholds) (changed bool) {
 // Jitter is by how much of its length an interval is varied, both ways.
 const Jitter = 0.1
 
+// Second is when to probe again after the first probe, which began at start: at
+// some time within the interval. Endpoints that were configured together are
+// first probed together, and are spread over the whole interval by this. rnd is
+// in [0,1).
+func Second(start int64, interval time.Duration, rnd float64) int64 {
+	return start + int64(float64(interval)*(Jitter+(1-Jitter)*rnd))
+}
+
 // Next is when to probe again after a probe that began at start. rnd is in
 // [0,1). Without variation, endpoints that were configured together would be
 // probed together for ever.
