@@ -74,8 +74,8 @@ func viewOf(cmd *cobra.Command, args []string) (view string, names []string, err
 	return view, names, nil
 }
 
-// wordOf parts the word for a view from the names: KIND NAME NAME, or KIND/NAME
-// KIND/NAME as -o name prints them. A name may itself have a '/'.
+// wordOf parts the word for a view from the names: either KIND NAME..., or
+// KIND/NAME..., as -o name prints them. A name may itself have a '/'.
 func wordOf(cmd *cobra.Command, args []string) (word string, names []string, err error) {
 	word, _, joined := strings.Cut(args[0], "/")
 	if !joined {
