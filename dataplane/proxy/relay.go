@@ -103,7 +103,13 @@ func (x *exchange) relayBody(kind message.BodyKind) *failure {
 		if fail := x.flush(); fail != nil {
 			return fail
 		}
-		if err := x.more(); err != nil {
+		err := x.more()
+		if err == nil && x.large(kind) {
+			if fail := x.pass(); fail != nil {
+				return fail
+			}
+		}
+		if err != nil {
 			if errors.Is(err, io.EOF) && x.decoder.EOF() == nil {
 				break
 			}
