@@ -153,8 +153,11 @@ func (p *Preface) begin(rules *Rules) (c net.Conn, client netip.AddrPort, err er
 
 func (p *Preface) handshake(config *tls.Config) (net.Conn, error) {
 	secure := tls.Server(socket.NewUnder(p.raw), config)
-	// A context would cost a goroutine: the deadline of the connection bounds it.
-	if err := secure.Handshake(); err != nil { //nolint:noctx // as above
+	// A handshake needs a stack of several times what the connection gets by with
+	// afterwards. So it has a goroutine of its own, which takes its stack along.
+	shaken := make(chan error, 1)
+	go func() { shaken <- secure.Handshake() }() //nolint:noctx // the deadline of the connection bounds it
+	if err := <-shaken; err != nil {
 		return nil, &handshakeError{err}
 	}
 	if secure.ConnectionState().NegotiatedProtocol == acme.Protocol {

@@ -335,7 +335,11 @@ var (
 // errNothingYet if nothing has changed.
 func (x *exchange) wait(want int, deadline int64) error {
 	x.beginWait()
-	err := x.attempt.from.Fill(want, earlier(deadline, x.glance()))
+	return x.waited(x.attempt.from.Fill(want, earlier(deadline, x.glance())), deadline)
+}
+
+// waited ends a wait for the upstream that ended with err.
+func (x *exchange) waited(err error, deadline int64) error {
 	if x.endWait() {
 		return errClientGone
 	}

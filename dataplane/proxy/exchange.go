@@ -77,6 +77,7 @@ type state struct {
 
 	copy *pipe // where a mirror reads what streams of the body; nil: nowhere
 
+	copies   bool   // a large body, for want of a pipe between sockets
 	borrowed bool   // resp is a stream's
 	out      []byte // what is written next
 	relayed  int64  // body bytes given to the client

@@ -103,13 +103,13 @@ func (x *exchange) relayBody(kind message.BodyKind) *failure {
 		if fail := x.flush(); fail != nil {
 			return fail
 		}
-		err := x.more()
-		if err == nil && x.large(kind) {
+		if x.large(kind) {
 			if fail := x.pass(); fail != nil {
 				return fail
 			}
+			continue
 		}
-		if err != nil {
+		if err := x.more(); err != nil {
 			if errors.Is(err, io.EOF) && x.decoder.EOF() == nil {
 				break
 			}
@@ -224,13 +224,19 @@ func (x *exchange) write(p []byte) *failure {
 	if len(p) == 0 {
 		return nil
 	}
-	if _, err := x.conn.sock.Write(p, x.idleDeadline()); err != nil {
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return &failure{reason: reasonClientGone, detail: "the client did not take the answer in time", final: true}
-		}
-		return clientGone()
+	_, err := x.conn.sock.Write(p, x.idleDeadline())
+	return notTaken(err)
+}
+
+// notTaken is the failure of a client that did not take what was written to it.
+func notTaken(err error) *failure {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &failure{reason: reasonClientGone, detail: "the client did not take the answer in time", final: true}
 	}
-	return nil
+	return clientGone()
 }
 
 // bodyBroken is the failure of an answer that stopped before its end.

@@ -14,12 +14,12 @@ import (
 
 // echo answers what it reads, a line at a time, within the limits of Handler.
 type echo struct {
-	c       *Conn
-	idle    int64 // deadline of a rest
-	line    func(line []byte) (live bool)
-	rests   chan struct{} // one message each time it begins to rest
-	woken   func(err error) bool
-	held    atomic.Bool // a buffer, at rest
+	c     *Conn
+	idle  int64 // deadline of a rest
+	line  func(line []byte) (live bool)
+	rests chan struct{} // one message each time it begins to rest
+	woken func(err error) bool
+	held  atomic.Bool // a buffer, at rest
 }
 
 func (e *echo) Ready() bool {
