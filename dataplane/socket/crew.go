@@ -29,7 +29,11 @@ type crewShard struct {
 
 // NewCrew makes a crew of so many shards; connections of one shard share a lock.
 func NewCrew(shards int) *Crew {
-	return &Crew{shards: make([]crewShard, max(1, shards))}
+	c := &Crew{shards: make([]crewShard, max(1, shards))}
+	for i := range c.shards {
+		c.shards[i].spare = make([]*member, 0, crewSpare) // to grow it takes a stack
+	}
+	return c
 }
 
 // Close lets all go that wait for work, and the others when they are done.

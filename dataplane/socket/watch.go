@@ -110,7 +110,6 @@ func (w *watch) advance() bool {
 		return true
 	case rest:
 		w.dismiss()
-		w.done = !w.rest()
 	case finish:
 		w.dismiss()
 		w.done = true
@@ -124,7 +123,8 @@ func (w *watch) dismiss() {
 	w.member, w.away = nil, false
 }
 
-// rest prepares for a wait without a member.
+// rest prepares for a wait without a member, and reports whether there is to be
+// one.
 func (w *watch) rest() bool {
 	if !w.counts && w.inside {
 		w.counts = true
@@ -136,9 +136,10 @@ func (w *watch) rest() bool {
 	return w.handler.Rest()
 }
 
-// serve is what a member does for the connection.
+// serve is what a member does for the connection. It prepares the rest too: the
+// stack of whoever waits stays small by doing nothing.
 func (w *watch) serve() signal {
-	if w.handler.Ready() {
+	if w.handler.Ready() && w.rest() {
 		return rest
 	}
 	return finish
