@@ -136,16 +136,16 @@ func (x *exchange) branchOff(b *branch) *exchange {
 
 // runBranch runs a branch that was counted in. A fault of ours ends it and
 // nothing else; failed is told, on the branch's goroutine.
-func (h *exchange) runBranch(what, failed func()) {
-	e, b := h.conn.engine, h.branch
+func (x *exchange) runBranch(what, failed func()) {
+	e, b := x.conn.engine, x.branch
 	go func() {
 		defer e.branches.end(b)
 		defer func() {
 			if fault := recover(); fault != nil {
 				e.logger.Error("a branch of an exchange panicked", "fault", fault, "stack", string(debug.Stack()))
 				b.finish()
-				h.load.End(h.now, upstream.Ignored)
-				h.forsake()
+				x.load.End(x.now, upstream.Ignored)
+				x.forsake()
 				failed()
 			}
 		}()
@@ -154,10 +154,10 @@ func (h *exchange) runBranch(what, failed func()) {
 }
 
 // recycle lets go of a branch whose attempt is settled, or was taken over.
-func (h *exchange) recycle() {
-	socket.PutBuffer(h.out)
-	h.req = message.Request{}
-	h.fields.Reset()
-	h.reset()
-	branchPool.Put(h)
+func (x *exchange) recycle() {
+	socket.PutBuffer(x.out)
+	x.req = message.Request{}
+	x.fields.Reset()
+	x.reset()
+	branchPool.Put(x)
 }

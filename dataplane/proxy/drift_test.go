@@ -39,15 +39,15 @@ func moody(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	case "/503":
 		w.Header().Set("Retry-After", "1")
-		w.WriteHeader(503)
+		w.WriteHeader(http.StatusServiceUnavailable)
 	case "/late":
 		_, _ = io.WriteString(w, strings.Repeat("x", 100<<10))
 		time.Sleep(time.Millisecond)
 		_, _ = io.WriteString(w, "the end")
 	case "/early":
-		w.WriteHeader(413)
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
 	case "/interim":
-		w.WriteHeader(103)
+		w.WriteHeader(http.StatusEarlyHints)
 		_, _ = io.Copy(w, r.Body)
 	default:
 		_, _ = io.Copy(w, r.Body)

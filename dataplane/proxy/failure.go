@@ -37,7 +37,7 @@ func bareError(err error) string {
 	var number syscall.Errno
 	var refused *upstream.ConnectError
 	var wire *http1.Error
-	text := ""
+	var text string
 	switch {
 	case errors.As(err, &wire):
 		text = wire.Reason

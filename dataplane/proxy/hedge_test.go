@@ -200,7 +200,7 @@ func TestHedgeTakesTheBetterAnswer(t *testing.T) {
 					await(t, "the answer of the hedge", failed)
 					saying("good")(w, r)
 				}, func(w http.ResponseWriter, _ *http.Request) {
-					w.WriteHeader(503)
+					w.WriteHeader(http.StatusServiceUnavailable)
 					defer close(failed)
 				}
 		}, func(t *testing.T, client *visitor, g *gate) {
@@ -220,7 +220,7 @@ func TestHedgeTakesTheBetterAnswer(t *testing.T) {
 // whole.
 func TestHedgeRelaysTheLastBadAnswer(t *testing.T) {
 	overRaces(t, "hedge: {after: 60s}, retry: {attempts: 1, backoff: 0.001s, 'on': [5xx]}", func(t *testing.T) (first, second http.HandlerFunc) {
-		bad := func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", 503) }
+		bad := func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusServiceUnavailable) }
 		return bad, bad
 	}, func(t *testing.T, client *visitor, g *gate) {
 		response, err := client.Get(client.base)
@@ -229,7 +229,7 @@ func TestHedgeRelaysTheLastBadAnswer(t *testing.T) {
 		}
 		body, err := io.ReadAll(response.Body)
 		_ = response.Body.Close()
-		if string(body) != "no\n" || err != nil || response.StatusCode != 503 {
+		if string(body) != "no\n" || err != nil || response.StatusCode != http.StatusServiceUnavailable {
 			t.Errorf("%d %q %v", response.StatusCode, body, err)
 		}
 		if r := g.recent(1)[0]; r.Attempts != 2 || r.Status != 503 {

@@ -67,84 +67,84 @@ func (x *exchange) mirror() {
 
 // serveMirror is the goroutine of a mirror. same says that its cluster is that of
 // the request, which must not be judged by copies.
-func (h *exchange) serveMirror(same bool) {
-	defer h.cluster.EndMirror()
-	defer h.branch.pipe.abandon()
-	h.facts.Cluster = h.cluster.Config()
-	h.describe()
-	if !h.addLoad() {
-		h.gen.View.MirrorOutcome(h.facts.Cluster, telemetry.MirrorRefused)
-		h.recycle()
+func (x *exchange) serveMirror(same bool) {
+	defer x.cluster.EndMirror()
+	defer x.branch.pipe.abandon()
+	x.facts.Cluster = x.cluster.Config()
+	x.describe()
+	if !x.addLoad() {
+		x.gen.View.MirrorOutcome(x.facts.Cluster, telemetry.MirrorRefused)
+		x.recycle()
 		return
 	}
-	fail := h.try(false)
-	h.endLoad(fail)
+	fail := x.try(false)
+	x.endLoad(fail)
 	if fail == nil {
-		fail = h.dropAnswer()
+		fail = x.dropAnswer()
 	}
-	outcome := h.mirrored(fail)
+	outcome := x.mirrored(fail)
 	if same || outcome == telemetry.MirrorAbandoned {
-		h.attempt.outcome = upstream.Ignored
+		x.attempt.outcome = upstream.Ignored
 	}
-	h.branch.finish()
+	x.branch.finish()
 	if fail == nil {
-		h.reuse()
+		x.reuse()
 	} else {
-		h.noteFailure(fail)
-		h.release()
+		x.noteFailure(fail)
+		x.release()
 	}
-	h.facts.Ended = h.now
-	h.gen.View.Mirrored(&h.facts, outcome)
-	h.recycle()
+	x.facts.Ended = x.now
+	x.gen.View.Mirrored(&x.facts, outcome)
+	x.recycle()
 }
 
 // mirrored is what became of the copy.
-func (h *exchange) mirrored(fail *failure) telemetry.MirrorOutcome {
+func (x *exchange) mirrored(fail *failure) telemetry.MirrorOutcome {
 	switch {
 	case fail == nil:
 		return telemetry.MirrorAnswered
-	case h.branch.pipe.tooSlow() || fail.reason == reasonClientGone:
+	case x.branch.pipe.tooSlow() || fail.reason == reasonClientGone:
 		return telemetry.MirrorAbandoned
 	}
 	return telemetry.MirrorFailed
 }
 
 // dropAnswer reads the body of the answer, within bounds.
-func (h *exchange) dropAnswer() *failure {
-	h.decoder.Reset(h.framing(), nil)
-	limit := earlier(h.deadline, after(h.tick(), mirrorTime))
-	from := h.attempt.from
+func (x *exchange) dropAnswer() *failure {
+	x.decoder.Reset(x.framing(), nil)
+	limit := earlier(x.deadline, after(x.tick(), mirrorTime))
+	from := x.attempt.from
 	for dropped := 0; ; {
-		for len(from.Buffered()) > 0 && !h.decoder.Done() {
-			data, n, err := h.decoder.Next(from.Buffered())
+		for len(from.Buffered()) > 0 && !x.decoder.Done() {
+			data, n, err := x.decoder.Next(from.Buffered())
 			if err != nil {
-				return h.badResponse(err)
+				return x.badResponse(err)
 			}
 			from.Consume(n)
 			dropped += len(data)
 		}
-		if h.decoder.Done() {
+		if x.decoder.Done() {
 			return nil
 		}
 		if dropped > mirrorAnswer {
-			h.resp.Close = true // what is left is not worth reading
+			x.resp.Close = true // what is left is not worth reading
 			return nil
 		}
-		if err := h.dropMore(limit); err != nil {
-			if errors.Is(err, io.EOF) && h.decoder.EOF() == nil {
+		if err := x.dropMore(limit); err != nil {
+			if errors.Is(err, io.EOF) && x.decoder.EOF() == nil {
 				return nil
 			}
-			return h.bodyBroken(err)
+			return x.bodyBroken(err)
 		}
 	}
 }
 
 // dropMore waits for the next piece of the answer.
-func (h *exchange) dropMore(limit int64) error {
+func (x *exchange) dropMore(limit int64) error {
 	err := errNothingYet
-	for deadline := earlier(limit, h.idleDeadline()); err == errNothingYet; {
-		err = h.wait(0, deadline)
+	for deadline := earlier(limit, x.idleDeadline()); err == errNothingYet; {
+		err = x.wait(0, deadline)
 	}
-	h.tick()
+	x.tick()
 	return err
 }

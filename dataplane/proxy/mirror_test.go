@@ -64,7 +64,7 @@ func TestMirrorGetsTheSame(t *testing.T) {
 			t.Parallel()
 			for name, answer := range map[string]http.HandlerFunc{
 				"good":   func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "copy") },
-				"failed": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "copy", 503) },
+				"failed": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "copy", http.StatusServiceUnavailable) },
 				"broken": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 			} {
 				h, seen := reflecting(answer)
@@ -80,7 +80,7 @@ func TestMirrorGetsTheSame(t *testing.T) {
 							body = io.MultiReader(bytes.NewReader(text))
 						}
 					}
-					request, _ := http.NewRequest("POST", client.base+"/path?q=1", body)
+					request, _ := http.NewRequest(http.MethodPost, client.base+"/path?q=1", body)
 					request.Host = "api.example.com"
 					response, err := client.Do(request)
 					if err != nil {
@@ -223,7 +223,7 @@ func TestMirrorOfBrokenRequests(t *testing.T) {
 	var n atomic.Int64
 	failing := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		n.Add(1)
-		w.WriteHeader(503)
+		w.WriteHeader(http.StatusServiceUnavailable)
 	}))
 	g = start(t, manifest(
 		fmt.Sprintf("clusters: [{name: main, endpoints: [{address: '%s'}]}]", failing),

@@ -28,7 +28,7 @@ func TestEjectionSaysWhatWentWrong(t *testing.T) {
 		evidence string
 	}{
 		{"dead", refusing(t), "connect failure: connection refused after "},
-		{"failing", serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) })), "server error: status 503 after "},
+		{"failing", serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })), "server error: status 503 after "},
 		{"resetting", resetting.address(), "reset: connection reset by peer after "},
 		{"not HTTP", talking(t, "SSH-2.0-OpenSSH\r\n"), "server error: response that does not begin with HTTP/ after "},
 		{"missing", "unix:/nonexistent/socket", "connect failure: no such file or directory after "},
@@ -46,7 +46,7 @@ func TestEjectionSaysWhatWentWrong(t *testing.T) {
 					t.Fatal(err)
 				}
 				_ = response.Body.Close()
-				if response.StatusCode != 200 {
+				if response.StatusCode != http.StatusOK {
 					t.Errorf("status %d", response.StatusCode)
 				}
 			}

@@ -26,12 +26,12 @@ func After(value []byte, now time.Time) time.Duration {
 
 // digits reads seconds, which are digits and nothing else.
 func digits(text string) (time.Duration, bool) {
-	n := time.Duration(0)
+	n := int64(0)
 	for i := range len(text) {
 		if text[i] < '0' || text[i] > '9' {
 			return 0, false
 		}
-		n = min(n*10+time.Duration(text[i]-'0'), maxAfter/time.Second)
+		n = min(n*10+int64(text[i]-'0'), int64(maxAfter/time.Second))
 	}
-	return n * time.Second, len(text) > 0
+	return time.Duration(n) * time.Second, len(text) > 0
 }
