@@ -28,7 +28,7 @@ func TestAdaptiveLimit(t *testing.T) {
 		late := g.dial()
 		late.send(get)
 		head := late.head()
-		if !strings.HasPrefix(string(head), "HTTP/1.1 503 ") || !strings.Contains(string(head), "connection_limit_reached") || !strings.Contains(string(head), "adaptiveConcurrency") {
+		if !strings.HasPrefix(head, "HTTP/1.1 503 ") || !strings.Contains(head, "connection_limit_reached") || !strings.Contains(head, "adaptiveConcurrency") {
 			t.Fatalf("%s", head)
 		}
 		return clients, ups
@@ -44,7 +44,7 @@ func TestAdaptiveLimit(t *testing.T) {
 			clients[i].head()
 		case i%2 == 0: // the upstream breaks
 			up.close()
-			if head := clients[i].head(); !strings.HasPrefix(string(head), "HTTP/1.1 502 ") {
+			if head := clients[i].head(); !strings.HasPrefix(head, "HTTP/1.1 502 ") {
 				t.Fatalf("%s", head)
 			}
 		default: // the client goes; the upstream sees it
@@ -75,7 +75,7 @@ func TestAdaptiveLimitIsNotForUploads(t *testing.T) {
 	up := b.accept()
 	up.head()
 	up.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-	if head := c.head(); !strings.HasPrefix(string(head), "HTTP/1.1 200 ") {
+	if head := c.head(); !strings.HasPrefix(head, "HTTP/1.1 200 ") {
 		t.Fatalf("%s", head)
 	}
 }

@@ -38,7 +38,8 @@ func (x *exchange) sendStream() *failure {
 	a := &x.attempt
 	deadline := earlier(a.deadline, after(x.now, x.route.route.Forward.Idle))
 	head := x.streamHead()
-	written, err := x.req.Body.Kind == message.BodyNone, error(nil)
+	written := x.req.Body.Kind == message.BodyNone
+	var err error
 	if data := x.wholeData(); data != nil {
 		written, err = a.stream.WriteRequest(&head, data, deadline)
 	} else {
