@@ -76,7 +76,7 @@ func (x *exchange) leaveUnused() *failure {
 	a := &x.attempt
 	a.outcome = upstream.Ignored
 	if a.up != nil {
-		a.up.Release(x.conn.shard)
+		a.up.ReleaseAt(x.conn.shard, x.now)
 		a.up = nil
 	}
 	return clientGone()
@@ -138,7 +138,7 @@ func (x *exchange) connection(fresh bool) (*pool.Conn, error) {
 		return up, err
 	}
 	if !fresh {
-		if up := a.endpoint.Idle(x.conn.shard); up != nil {
+		if up := a.endpoint.IdleAt(x.conn.shard, x.now); up != nil {
 			return up, nil
 		}
 	}

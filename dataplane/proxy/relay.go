@@ -297,7 +297,7 @@ func (x *exchange) reuse() {
 	up := x.attempt.up
 	if whole && !x.resp.Close && x.resp.Body.Kind != message.BodyUntilClose && len(up.Buffered()) == 0 {
 		up.Doubt = x.resp.Body.Kind == message.BodyNone
-		up.Release(x.conn.shard)
+		up.ReleaseAt(x.conn.shard, x.now)
 	} else {
 		up.Discard()
 	}
