@@ -2,7 +2,9 @@ package socket
 
 import (
 	"iter"
+	"slices"
 	"sync"
+	"time"
 )
 
 // Crew is a stock of coroutines that have grown their stacks. A connection that
@@ -13,16 +15,16 @@ type Crew struct{ shards []crewShard }
 
 // The bounds of a shard of a crew.
 const (
-	crewSpare = 256  // members that wait for work, at most
-	crewTurns = 4096 // members that came back between two looks at how many were never needed
+	crewSpare = 256         // members that wait for work, at most
+	crewLook  = time.Second // those that were not needed for as long are let go
 )
 
 type crewShard struct {
 	mu sync.Mutex
 	// guarded by mu
 	spare  []*member
-	fewest int // of spare since the last look
-	turns  int
+	fewest int  // of spare since the last look
+	looks  bool // a look is due
 	closed bool
 	_      [64]byte // cores share no line
 }
@@ -43,7 +45,7 @@ func (c *Crew) Close() {
 		s.mu.Lock()
 		s.closed = true
 		spare := s.spare
-		s.spare = nil
+		s.spare, s.fewest = nil, 0
 		s.mu.Unlock()
 		dismiss(spare)
 	}
@@ -78,29 +80,38 @@ func (s *crewShard) pop() *member {
 // put takes a member back.
 func (s *crewShard) put(m *member) {
 	m.watch = nil
-	s.mu.Lock()
-	kept := !s.closed && len(s.spare) < crewSpare
-	if kept {
-		s.spare = append(s.spare, m)
-	}
-	idle := s.idle()
-	s.mu.Unlock()
-	if !kept {
+	if !s.keep(m) {
 		m.stop()
 	}
-	dismiss(idle)
 }
 
-// idle takes out those that were not needed for a while. The caller holds mu.
-func (s *crewShard) idle() []*member {
-	if s.turns++; s.turns < crewTurns {
-		return nil
+// keep reports whether a member waits for work from now on.
+func (s *crewShard) keep(m *member) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || len(s.spare) == crewSpare {
+		return false
 	}
-	n := min(s.fewest, len(s.spare))
-	idle := append([]*member(nil), s.spare[:n]...)
-	s.spare = append(s.spare[:0], s.spare[n:]...)
-	s.turns, s.fewest = 0, len(s.spare)
-	return idle
+	s.spare = append(s.spare, m)
+	if !s.looks {
+		s.looks = true
+		time.AfterFunc(crewLook, s.look)
+	}
+	return true
+}
+
+// look lets those go that were not needed since the last look, and looks again
+// while there are others.
+func (s *crewShard) look() {
+	s.mu.Lock()
+	idle := slices.Clone(s.spare[:min(s.fewest, len(s.spare))])
+	s.spare = slices.Delete(s.spare, 0, len(idle))
+	s.fewest = len(s.spare)
+	if s.looks = len(s.spare) > 0; s.looks {
+		time.AfterFunc(crewLook, s.look)
+	}
+	s.mu.Unlock()
+	dismiss(idle)
 }
 
 func dismiss(idle []*member) {

@@ -325,11 +325,19 @@ func TestCrewIsBounded(t *testing.T) {
 	if len(s.spare) != crewSpare {
 		t.Errorf("%d wait for work", len(s.spare))
 	}
-	for range 2 * crewTurns {
-		s.put(s.take(w))
+	s.look()
+	if len(s.spare) != crewSpare {
+		t.Errorf("%d wait for work at the first look", len(s.spare))
 	}
+	s.put(s.take(w))
+	s.look()
 	if len(s.spare) != 1 {
 		t.Errorf("%d wait for work that one does", len(s.spare))
+	}
+	s.look()
+	s.look()
+	if len(s.spare) != 0 {
+		t.Errorf("%d wait for work that nobody has", len(s.spare))
 	}
 	crew.Close()
 	s.put(s.take(w))
