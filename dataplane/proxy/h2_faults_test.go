@@ -1,12 +1,9 @@
 package proxy_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -143,29 +140,29 @@ func TestStreamUploadCut(t *testing.T) {
 // TestUpstreamCut is an upstream of HTTP/2 that ends its connection in an orderly
 // way, in the middle of an answer.
 func TestUpstreamCut(t *testing.T) {
-	type key struct{}
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, "some")
-		_ = http.NewResponseController(w).Flush()
-		_ = r.Context().Value(key{}).(*net.TCPConn).CloseWrite()
-		<-r.Context().Done()
-	}))
-	s.Config.Protocols = new(http.Protocols)
-	s.Config.Protocols.SetUnencryptedHTTP2(true)
-	s.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, key{}, c) }
-	s.Start()
-	t.Cleanup(s.Close)
-	g := start(t, singleOver("HTTP/2", s.Listener.Addr().String()))
+	b := newBackend(t)
+	g := start(t, singleOver("HTTP/2", b.address()))
 	for _, client := range []string{"HTTP/1", "HTTP/2"} {
 		v := visitOver(t, client, g)
+		cut := make(chan struct{})
+		go func() {
+			defer close(cut)
+			up := b.frames()
+			id := up.request().StreamID
+			up.answer(id, false, ":status", "200")
+			up.must(up.WriteData(id, false, []byte("some")))
+			up.must(up.conn.(*net.TCPConn).CloseWrite())
+		}()
 		r, err := v.Get(v.base + "/")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if body, err := io.ReadAll(r.Body); err == nil || string(body) != "some" {
+		// A reset may overtake what waits to be sent (RFC 9113 section 5.1).
+		if body, err := io.ReadAll(r.Body); err == nil || !strings.HasPrefix("some", string(body)) {
 			t.Errorf("%s: %q, %v", client, body, err)
 		}
 		_ = r.Body.Close()
+		<-cut
 	}
 }
 

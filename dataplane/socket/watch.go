@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"runtime"
 	"syscall"
 )
 
@@ -241,10 +242,16 @@ func (c *Conn) FillNow() (bool, error) {
 		return true, nil
 	case w == nil || !w.inside:
 		return c.FillAhead(), nil
-	case c.under != nil: // TLS may have read the end already
+	}
+	if w.dry {
+		// Whoever was answered asks again in a moment. Letting others run first
+		// makes it likely that the next request is there at the first look, which
+		// saves the wait in the poller.
+		runtime.Gosched()
+		w.dry = false
+	}
+	if c.under != nil {
 		return c.fillSecureNow()
-	case w.dry:
-		return false, nil
 	}
 	n, err := w.take(0)
 	c.w += n
