@@ -32,7 +32,7 @@ type Handler interface {
 //
 // The poller is told only once that somebody waits (syscall.RawConn), and what
 // comes later is remembered. A reader that asked for each read anew would have
-// to look in vain before each wait, for fear of having missed something.
+// to look before each wait, for fear of having missed something.
 type watch struct {
 	conn    *Conn
 	handler Handler
@@ -154,9 +154,8 @@ func (w *watch) wait() error {
 	return err
 }
 
-// receive reads what is there; the error is syscall.EAGAIN if that is nothing,
-// or os.ErrDeadlineExceeded if only a look would tell. 0 bytes without an error
-// are the end.
+// receive reads what is there; the error is syscall.EAGAIN if that is nothing.
+// 0 bytes without an error are the end.
 func (w *watch) receive(p []byte) (int, error) {
 	if !w.inside || w.dry {
 		return 0, syscall.EAGAIN
