@@ -91,33 +91,36 @@ func TestProbeGRPCFailures(t *testing.T) {
 // endpoint.
 func TestProbeGRPCKeepsItsConnection(t *testing.T) {
 	l := listen(t, "tcp", "127.0.0.1:0")
-	address := l.Addr().String()
+	var address atomic.Value // of the server
+	address.Store(l.Addr().String())
 	first := grpc.NewServer()
 	grpc_health_v1.RegisterHealthServer(first, health.NewServer())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = first.Serve(l) }()
 
 	var dials atomic.Int32
-	r := start(t, Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+	r := start(t, Options{Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		dials.Add(1)
-		return new(net.Dialer).DialContext(ctx, network, address)
+		return new(net.Dialer).DialContext(ctx, network, address.Load().(string))
 	}})
-	c := apply(t, r, probedBy(cluster("c", address), snapshot.ProbeGRPC, "")).Cluster(0)
-	e := c.endpoints[0]
-	check := *c.config.HealthCheck
+	config := probedBy(cluster("c", "a:1"), snapshot.ProbeGRPC, "")
+	config.HealthCheck.Interval = time.Hour // after its first probe the schedule leaves the endpoint to the test
+	e := apply(t, r, config).Cluster(0).endpoints[0]
 	for range 20 {
-		if ok, result := r.ask(e, &check); !ok {
+		if ok, result := r.ask(e, config.HealthCheck); !ok {
 			t.Fatal(result)
 		}
 	}
-	if n := dials.Load(); n > 2 { // a probe of the schedule may have had the first
-		t.Errorf("%d connections for 20 probes", n)
+	if n := dials.Load(); n != 1 {
+		t.Errorf("%d connections for 21 probes", n)
 	}
 	first.Stop()
 	<-ended
-	healthServer(t, listen(t, "tcp", address))
-	if ok, result := r.ask(e, &check); !ok {
-		t.Errorf("after the server was replaced: %s", result)
+	l = listen(t, "tcp", "127.0.0.1:0")
+	healthServer(t, l)
+	address.Store(l.Addr().String())
+	if ok, result := r.ask(e, config.HealthCheck); !ok || dials.Load() != 2 {
+		t.Errorf("after the server was replaced, with %d connections in all: %s", dials.Load(), result)
 	}
 	apply(t, r)
 	e.group.mu.Lock()
