@@ -59,6 +59,33 @@ func (x *exchange) refuseHead(err error) {
 	x.refuse(status, reasonRequest, detail)
 }
 
+// judged ends an exchange whose head was refused for err. It reports false while
+// the first line of a new connection may yet show that it is not one of HTTP.
+func (x *exchange) judged(err error) bool {
+	if x.conn.spoken {
+		x.refuseHead(err)
+		return true
+	}
+	foreign, known := http1.Foreign(x.conn.sock.Buffered())
+	switch {
+	case foreign:
+		x.dismiss(err)
+	case known:
+		x.refuseHead(err)
+	}
+	return known
+}
+
+// dismiss ends a connection over which something else than HTTP is spoken. An
+// answer would not be understood, so there is none.
+func (x *exchange) dismiss(err error) {
+	x.begin()
+	x.keep = false
+	x.facts.Status, x.facts.Detail = faultOf(err)
+	x.facts.Reason = reasonRequest
+	x.tick()
+}
+
 // refuseConnect refuses to be a tunnel. What follows the head may be meant for
 // its other end and is no request.
 func (x *exchange) refuseConnect() {
@@ -66,9 +93,12 @@ func (x *exchange) refuseConnect() {
 	x.refuse(405, reasonRequest, "CONNECT is not served here")
 }
 
-// headEnded is called when the rest of a head did not come.
-func (x *exchange) headEnded(err error) {
+// headEnded is called when the rest of a head did not come, for err; what there is
+// of it was refused for refusal, if that is not nil, and not judged yet.
+func (x *exchange) headEnded(refusal, err error) {
 	switch {
+	case refusal != nil:
+		x.dismiss(refusal)
 	case errors.Is(err, os.ErrDeadlineExceeded) && !onlyNewlines(x.conn.sock.Buffered()):
 		x.lingers = true
 		x.refuse(408, reasonClientSlow, "the request head did not come in time")

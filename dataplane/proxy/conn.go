@@ -26,6 +26,7 @@ type Conn struct {
 	peer    netip.Addr // the zero Addr on a unix socket
 	port    uint16
 	secure  bool  // over TLS
+	spoken  bool  // a request of HTTP/1 has come; owned by Serve
 	preface bool  // the client has begun to speak HTTP/2; owned by Serve
 	now     int64 // when the last exchange ended; owned by Serve
 	wait    wait

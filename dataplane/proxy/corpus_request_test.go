@@ -43,7 +43,11 @@ func runRequestCase(t *testing.T, c corpus.Case) {
 	case errors.Is(err, http1.ErrHTTP2Preface):
 		nothingAnswered(t, g, c.In+sentinel)
 	case errors.As(err, &fault):
-		refusedWith(t, g, c.In+sentinel, fault.Status)
+		if foreign, _ := http1.Foreign([]byte(c.In + sentinel)); foreign {
+			closedAtOnce(t, g, c.In+sentinel, fault.Status)
+		} else {
+			refusedWith(t, g, c.In+sentinel, fault.Status)
+		}
 	case n == 0:
 		nothingAnswered(t, g, c.In)
 	default:
@@ -89,6 +93,21 @@ func refusedWith(t *testing.T, g *gate, in string, status int) {
 	if err != nil || !strings.HasPrefix(got, fmt.Sprintf("HTTP/1.1 %d ", status)) || strings.Count(got, "HTTP/1.1 ") != 1 ||
 		!strings.Contains(got, "\r\nConnection: close\r\n") || !strings.Contains(got, "\r\nProxy-Status: headgate; error=http_request_error;") {
 		t.Errorf("%.300q\n got %v after %q, want one answer of status %d and the end", in, err, got, status)
+	}
+}
+
+// closedAtOnce sends what is no request at all and wants the end without a byte,
+// though it is recorded like a bad request.
+func closedAtOnce(t *testing.T, g *gate, in string, status int) {
+	t.Helper()
+	client := g.dial()
+	defer client.close()
+	client.send(in)
+	if got, _ := client.rest(); got != "" {
+		t.Errorf("%.300q\n got %q, want nothing", in, got)
+	}
+	if r := g.recent(1)[0]; r.Status != status || r.Reason != "http_request_error" {
+		t.Errorf("%.300q\n recorded as %s", in, recordLine(&r))
 	}
 }
 

@@ -168,11 +168,11 @@ func (x *exchange) readHead() bool {
 			x.conn.preface = true
 			return false
 		}
-		if err != nil {
-			x.refuseHead(err)
+		if err != nil && x.judged(err) {
 			return false
 		}
 		if n > 0 {
+			x.conn.spoken = true
 			x.headLen = n
 			x.req.HTTPS = x.conn.secure // whatever the target claims
 			return true
@@ -180,8 +180,8 @@ func (x *exchange) readHead() bool {
 		if deadline == 0 {
 			deadline = after(x.facts.Started, x.site.listener.HeaderTimeout)
 		}
-		if err := sock.Fill(0, deadline); err != nil {
-			x.headEnded(err)
+		if silence := sock.Fill(0, deadline); silence != nil {
+			x.headEnded(err, silence)
 			return false
 		}
 	}

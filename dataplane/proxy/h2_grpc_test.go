@@ -39,6 +39,20 @@ func TestInterop(t *testing.T) {
 	}
 }
 
+// buildOrSkip builds a program of other modules, or skips the test where these
+// cannot be had.
+func buildOrSkip(t *testing.T, build *exec.Cmd) {
+	t.Helper()
+	out, err := build.CombinedOutput()
+	if err == nil {
+		return
+	}
+	if strings.Contains(string(out), "dial tcp") || strings.Contains(string(out), "module lookup disabled") {
+		t.Skipf("the modules of the suite cannot be had here: %s", out)
+	}
+	t.Fatalf("%v\n%s", err, out)
+}
+
 // runServer runs the program as a server until the test ends, and returns its
 // address.
 func runServer(t *testing.T, program string) string {
