@@ -64,11 +64,15 @@ func TestLargeBodies(t *testing.T) {
 }
 
 // TestSlowReader is back-pressure: a client that reads late holds the upstream
-// up, and nothing is lost.
+// up, and nothing is lost. The body is more than the kernel takes on its way to a
+// client whose own buffer is small (tcp_rmem and tcp_wmem of the others).
 func TestSlowReader(t *testing.T) {
 	b := newBackend(t)
 	client := start(t, single(b.address())).dial()
-	body := noise(8 << 20)
+	if err := client.conn.SetReadBuffer(64 << 10); err != nil {
+		t.Fatal(err)
+	}
+	body := bytes.Repeat(noise(1<<20), 64)
 	client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
 	up := b.accept()
 	up.head()
@@ -79,7 +83,7 @@ func TestSlowReader(t *testing.T) {
 	client.head()
 	select {
 	case err := <-written:
-		t.Fatalf("8 MiB went through without a reader (%v)", err)
+		t.Fatalf("64 MiB went through without a reader (%v)", err)
 	default:
 	}
 	got, err := io.ReadAll(io.LimitReader(client.conn, int64(len(body))))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dataplane/snapshot"
+	"github.com/headgate/headgate/dataplane/socket"
 	"github.com/headgate/headgate/dataplane/upstream/limit"
 )
 
@@ -59,12 +60,12 @@ func TestAdaptiveSamples(t *testing.T) {
 // follows.
 func TestAdaptiveUnderContention(t *testing.T) {
 	c := only(t, Options{}, adaptiveCluster(8))
-	a := c.group.adaptive.Load()
+	a, began := c.group.adaptive.Load(), socket.Now()
 	var all sync.WaitGroup
 	for g := range 4 {
 		all.Go(func() {
 			for i := range 20_000 {
-				now := int64(g*7+i) * int64(time.Millisecond)
+				now := began + int64(g*7+i)*int64(time.Millisecond)
 				w, ok := c.Await(now)
 				if !ok {
 					t.Error("4 at one time are over a limit of 64")

@@ -137,7 +137,7 @@ func (g *group) probedCircuit(e *Endpoint, p *probe, now int64) {
 		changed = e.circuit.ProbeFailed(now, circuitConfig(config))
 	}
 	if changed {
-		g.circuitChanged(e, now, from, p.cause(e.active.Run()), p.evidence)
+		g.circuitChanged(e, now, from, p.cause(e.active.Run()), p.evidence())
 	}
 }
 

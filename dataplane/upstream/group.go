@@ -323,7 +323,7 @@ func (g *group) observe(e *Endpoint, p probe, now int64) {
 	if e.active.Observe(p.ok, thresholds) {
 		g.changed(e, now, Event{
 			Kind: HealthChanged, From: from, To: e.active.State(),
-			Cause: p.cause(e.active.Run()), Evidence: p.evidence,
+			Cause: p.cause(e.active.Run()), Evidence: p.evidence(),
 		})
 	}
 	g.probedCircuit(e, &p, now)

@@ -28,11 +28,16 @@ var errLongHead = errors.New("the head is too long")
 
 // probe is the result of one active check.
 type probe struct {
-	check    *snapshot.HealthCheck
-	ok       bool
-	result   string // "status 500", "NOT_SERVING", "connection refused"
-	evidence string // "GET /healthz: status 500 in 3ms"
-	next     int64  // when to probe again
+	check  *snapshot.HealthCheck
+	ok     bool
+	result string // "status 500", "NOT_SERVING", "connection refused"
+	took   int64  // nanoseconds
+	next   int64  // when to probe again
+}
+
+// evidence is what was asked and what became of it: "GET /healthz: status 500 in 3ms".
+func (p *probe) evidence() string {
+	return fmt.Sprintf("%s: %s in %s", question(p.check), p.result, rounded(p.took))
 }
 
 // cause is the result as the reason for a change, after run like it in a row.
@@ -65,7 +70,7 @@ func (r *Registry) probe(e *Endpoint) {
 		next = health.Second
 	}
 	p.next = max(now, next(start, check.Interval, r.jitter()))
-	p.evidence = fmt.Sprintf("%s: %s in %s", question(check), p.result, rounded(now-start))
+	p.took = now - start
 	e.group.observe(e, p, now)
 }
 

@@ -79,11 +79,15 @@ func (s *schedule) takeDue(now int64) (rings []func(int64), wait time.Duration) 
 	return rings, wait
 }
 
+// finished makes room for a probe. Nobody waits for that unless there was none.
 func (s *schedule) finished() {
 	s.mu.Lock()
+	full := s.busy == probeWorkers
 	s.busy--
 	s.mu.Unlock()
-	s.look()
+	if full {
+		s.look()
+	}
 }
 
 func (s *schedule) look() {

@@ -42,17 +42,27 @@ func (c *Check) Observe(ok bool, t Thresholds) (changed bool) {
 // Jitter is by how much of its length an interval is varied, both ways.
 const Jitter = 0.1
 
+// Tick is what the times of probes are multiples of, unless a hundredth of the
+// interval is less. Those of one tick begin together: waking up costs more than a
+// probe does, and so does one that finds the caches cold.
+const Tick = 50 * time.Millisecond
+
 // Second is when to probe again after the first probe, which began at start: at
 // some time within the interval. Endpoints that were configured together are
 // first probed together, and are spread over the whole interval by this. rnd is
 // in [0,1).
 func Second(start int64, interval time.Duration, rnd float64) int64 {
-	return start + int64(float64(interval)*(Jitter+(1-Jitter)*rnd))
+	return onTick(start+int64(float64(interval)*(Jitter+(1-Jitter)*rnd)), interval)
 }
 
 // Next is when to probe again after a probe that began at start. rnd is in
 // [0,1). Without variation, endpoints that were configured together would be
 // probed together for ever.
 func Next(start int64, interval time.Duration, rnd float64) int64 {
-	return start + int64(float64(interval)*(1-Jitter+2*Jitter*rnd))
+	return onTick(start+int64(float64(interval)*(1-Jitter+2*Jitter*rnd)), interval)
+}
+
+// onTick is the last tick before at.
+func onTick(at int64, interval time.Duration) int64 {
+	return at - at%max(1, int64(min(Tick, interval/100)))
 }
