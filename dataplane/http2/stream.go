@@ -223,13 +223,15 @@ func (c *conn) runHook(s *Stream) {
 	s.hooking = false
 }
 
-// fail ends a stream before its end, and tells those who use it. What came whole
-// can still be read. mu is held, and released while the hook runs.
+// fail ends a stream before its end, and tells those who use it. What came of an
+// answer can still be read, as it could be from a connection of HTTP/1; the rest of
+// a request that was given up is of no use. mu is held, and released while the hook
+// runs.
 func (c *conn) fail(s *Stream, err error) {
 	if s.err == nil {
 		s.err = err
 	}
-	if !s.recvEnd {
+	if !s.recvEnd && !c.client {
 		s.dropQueue()
 	}
 	c.forget(s, s.oursReset)

@@ -153,16 +153,17 @@ const (
 func configOf(o Options) *quic.Config {
 	o = o.resolve()
 	return &quic.Config{
-		HandshakeIdleTimeout:           o.HeaderTimeout,
-		MaxIdleTimeout:                 silence,
-		KeepAlivePeriod:                askAfter,
-		MaxIncomingStreams:             int64(o.MaxConcurrentStreams),
-		MaxIncomingUniStreams:          otherStreams,
-		RequireStreamCreditRelease:     true,
-		InitialStreamReceiveWindow:     streamWindow,
-		MaxStreamReceiveWindow:         maxStreamWindow,
-		InitialConnectionReceiveWindow: connWindow,
-		MaxConnectionReceiveWindow:     connWindow,
+		HandshakeIdleTimeout:             o.HeaderTimeout,
+		MaxIdleTimeout:                   silence,
+		KeepAlivePeriod:                  askAfter,
+		MaxIncomingStreams:               int64(o.MaxConcurrentStreams),
+		MaxIncomingUniStreams:            otherStreams,
+		RequireStreamCreditRelease:       true,
+		EnableStreamResetPartialDelivery: true,
+		InitialStreamReceiveWindow:       streamWindow,
+		MaxStreamReceiveWindow:           maxStreamWindow,
+		InitialConnectionReceiveWindow:   connWindow,
+		MaxConnectionReceiveWindow:       connWindow,
 	}
 }
 

@@ -100,8 +100,13 @@ func (s *Stream) OnReset(hook func()) {
 }
 
 // Reset ends the stream at once, and tells the peer why, in the word that HTTP/3
-// has for a code of HTTP/2.
-func (s *Stream) Reset(code http2.ErrCode) { s.abort(codeOf(code)) }
+// has for a code of HTTP/2. Peers that can take a reset with partial delivery still
+// get what was written before (draft-ietf-quic-reliable-stream-reset); to others
+// QUIC gives no such promise (RFC 9000 section 3.3).
+func (s *Stream) Reset(code http2.ErrCode) {
+	s.quic.SetReliableBoundary()
+	s.abort(codeOf(code))
+}
 
 func (s *Stream) abort(code Code) {
 	s.closed.Store(true)

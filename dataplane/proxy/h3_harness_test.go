@@ -23,6 +23,9 @@ import (
 	"github.com/headgate/headgate/dataplane/listener"
 )
 
+// partialDelivery has clients get what was sent before a reset.
+var partialDelivery = &quic.Config{EnableStreamResetPartialDelivery: true}
+
 // quicSide is how a gate is reached by HTTP/3.
 type quicSide struct {
 	*listener.Side
@@ -85,7 +88,7 @@ func (s *quicSide) drain(ctx context.Context) (cut int) {
 func visitQUIC(t testing.TB, g *gate) *visitor {
 	t.Helper()
 	s := g.overQUIC()
-	transport := &quichttp.Transport{TLSClientConfig: s.client}
+	transport := &quichttp.Transport{TLSClientConfig: s.client, QUICConfig: partialDelivery}
 	t.Cleanup(func() { _ = transport.Close() })
 	v := visit(t, g)
 	v.Transport, v.base = transport, "https://"+s.socket.Addr().String()
@@ -107,7 +110,7 @@ func (g *gate) quicFrames() *quicPeer {
 		g.t.Fatal(err)
 	}
 	transport := &quic.Transport{Conn: udp}
-	conn, err := transport.Dial(g.t.Context(), s.socket.Addr(), s.client, &quic.Config{})
+	conn, err := transport.Dial(g.t.Context(), s.socket.Addr(), s.client, partialDelivery)
 	if err != nil {
 		g.t.Fatal(err)
 	}
