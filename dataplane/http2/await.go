@@ -11,7 +11,7 @@ import (
 // Awaiter is told of an answer.
 type Awaiter interface {
 	// Answered is called once, when there is something to read of the answer, when
-	// the stream has failed, or when the deadline has passed. whole says that all
+	// the stream has failed or was reset, or when the deadline has passed. whole says that all
 	// of the answer is there, so that reading it does not wait. Then the call is
 	// made by the reading goroutine, which must not be kept waiting: many streams
 	// depend on it.
@@ -19,11 +19,14 @@ type Awaiter interface {
 }
 
 // Await has a told of the answer, and reports true: the stream is not to be
-// touched by the caller then. It reports false if there is something to read
-// already, or if a deadline, a time of socket.Now, is too close to be seen to:
-// then a is not told of anything.
+// touched by the caller then, but for Reset. It reports false if there is something
+// to read already, or if a deadline, a time of socket.Now or 0 for none, is too
+// close to be seen to: then a is not told of anything.
 func (s *Stream) Await(a Awaiter, deadline int64) bool {
 	c := s.c
+	if deadline == 0 {
+		deadline = never
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.watches = watchRounds
@@ -43,6 +46,17 @@ func (s *Stream) notify() {
 		return
 	}
 	s.reader.wake()
+}
+
+// desert is who awaits an answer that will not come, and is not told of it
+// otherwise; nil: nobody. mu is held.
+func (s *Stream) desert() Awaiter {
+	a := s.awaiter
+	if s.answered {
+		return nil
+	}
+	s.awaiter = nil
+	return a
 }
 
 // answer puts the stream among those whose awaiters are told next. mu is held.

@@ -241,13 +241,17 @@ func (c *conn) fail(s *Stream, err error) {
 	c.runHook(s)
 }
 
-// Reset ends the stream at once, and tells the peer why.
+// Reset ends the stream at once, and tells the peer why, and who awaits an answer.
 func (s *Stream) Reset(code ErrCode) {
 	s.c.mu.Lock()
-	defer s.c.mu.Unlock()
 	s.resetLocked(code)
 	s.reader.wake()
 	s.writer.wake()
+	a := s.desert()
+	s.c.mu.Unlock()
+	if a != nil {
+		a.Answered(false)
+	}
 }
 
 func (s *Stream) resetLocked(code ErrCode) {

@@ -24,7 +24,8 @@ func (s *Stream) WriteRequest(h *RequestHead, body []byte, deadline int64) (whol
 
 // WriteResponse writes a final head, a body and trailers, of which the last that
 // is there ends the stream. It never waits: if not all of it can be written now it
-// reports false, and nothing is written.
+// reports false, and nothing is written. Once it is written, nobody is told of a
+// reset any more.
 func (s *Stream) WriteResponse(status int, fields *message.Fields, body []byte, trailers *message.Fields) bool {
 	c := s.c
 	c.mu.Lock()
@@ -46,5 +47,6 @@ func (s *Stream) WriteResponse(status int, fields *message.Fields, body []byte, 
 	if trailing {
 		s.writeTrailers(trailers)
 	}
+	s.hook = nil
 	return true
 }

@@ -30,7 +30,7 @@ type attempt struct {
 	wrong    error // what went wrong, as the endpoint will be told; nil: the outcome says it
 }
 
-// watch is how often a stream is looked at while an upstream is awaited, and
+// watch is how often a client of HTTP/1 is looked at between two attempts, and
 // watchUpload how often an upload is: the upstream's time begins at its end.
 const (
 	watch       = int64(50 * time.Millisecond)
@@ -63,6 +63,9 @@ func (x *exchange) carryOut(fresh bool) *failure {
 		return fail
 	}
 	if x.branch != nil && !x.branch.connected(&x.attempt) {
+		return x.leaveUnused()
+	}
+	if !x.tie(&x.attempt) {
 		return x.leaveUnused()
 	}
 	if fail := x.send(); fail != nil {
@@ -340,7 +343,7 @@ func (x *exchange) wait(want int, deadline int64) error {
 
 // waited ends a wait for the upstream that ended with err.
 func (x *exchange) waited(err error, deadline int64) error {
-	if x.endWait() {
+	if x.endWait() || err != nil && x.stream != nil && x.stream.Gone() {
 		return errClientGone
 	}
 	if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || x.tick() >= deadline && deadline != 0 {
@@ -376,11 +379,9 @@ func (x *exchange) Left() bool {
 }
 
 // glance is when a wait for the upstream is broken off to look around; 0: it is
-// not. A look at a stream costs nothing, and other clients are the lookout's.
+// not. Of clients that leave, their streams and the lookout tell.
 func (x *exchange) glance() int64 {
 	switch {
-	case x.stream != nil:
-		return x.now + watch
 	case x.upload != nil && x.upload.endedAt.Load() == 0:
 		return x.now + watchUpload
 	}
@@ -412,6 +413,7 @@ func (x *exchange) release() {
 		return
 	}
 	x.endUpload()
+	x.untie()
 	a.discard()
 	x.settle()
 }

@@ -31,6 +31,8 @@ type exchange struct {
 	pathSpace   []byte
 	targetSpace []byte
 	triedSpace  [maxTries]*upstream.Endpoint
+	leash       leash
+	clientLeft  func() // left, made once
 }
 
 // state is what an exchange forgets when it is over.
@@ -69,6 +71,7 @@ type state struct {
 	key          []byte        // of a websocket handshake that is ours
 	upload       *upload       // nil unless the body streams
 
+	heeds     bool     // left is called when the client's stream is reset
 	parks     bool     // the answer is awaited without a goroutine; see park
 	detached  bool     // the client's stream is finished by the exchange
 	admitted  bool     // the answer that was awaited has come to this:
@@ -92,7 +95,11 @@ type state struct {
 // maxTries bounds the attempts of one exchange, whatever a route asks for.
 const maxTries = 16
 
-func newExchange() *exchange { return new(exchange) }
+func newExchange() *exchange {
+	x := new(exchange)
+	x.clientLeft = x.left
+	return x
+}
 
 // reset forgets everything but the storage.
 func (x *exchange) reset() {

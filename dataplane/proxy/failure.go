@@ -105,7 +105,7 @@ func (x *exchange) broken(err error) *failure {
 	}
 	a := &x.attempt
 	a.wrong = err
-	if x.branch != nil && x.branch.gone() {
+	if x.branch != nil && x.branch.gone() || x.stream != nil && x.stream.Gone() {
 		err = errClientGone
 	}
 	switch {

@@ -172,9 +172,14 @@ func (x *exchange) retreat() bool {
 // pause waits, holding nothing. It is false if the client has gone meanwhile.
 func (x *exchange) pause(length time.Duration) bool {
 	x.mayWait()
+	x.heed()
+	left := newBell()
+	if !x.tie(left) {
+		return false
+	}
+	defer x.untie()
 	for end := x.tick() + int64(length); x.now < end; x.tick() {
-		time.Sleep(time.Duration(min(end-x.now, watch)))
-		if x.clientGone() {
+		if waitFor(left, time.Duration(min(end-x.now, watch))) || x.clientGone() {
 			return false
 		}
 	}

@@ -19,6 +19,7 @@ type race struct {
 	results chan *lane // has room for all
 	held    *lane      // has an answer that the route would rather not have
 	again   int64      // when the retry that was granted begins; 0: there is none
+	left    bell       // the client's stream was reset
 	timer   *time.Timer
 }
 
@@ -37,8 +38,12 @@ type lane struct {
 func (x *exchange) race() *failure {
 	x.mayWait()
 	hedge := x.route.route.Forward.Hedge
-	r := &race{x: x, hedge: retry.Hedge{After: hedge.After, Max: hedge.Max}, results: make(chan *lane, maxTries)}
+	r := &race{x: x, hedge: retry.Hedge{After: hedge.After, Max: hedge.Max}, results: make(chan *lane, maxTries), left: newBell()}
 	defer r.end()
+	x.heed()
+	if !x.tie(r.left) {
+		return clientGone()
+	}
 	if fail := r.start(false, nil); fail != nil {
 		return fail
 	}
@@ -46,6 +51,8 @@ func (x *exchange) race() *failure {
 	for {
 		r.timer.Reset(time.Duration(max(0, min(earlier(r.due(), x.now+watch)-x.now, watch))))
 		select {
+		case <-r.left:
+			return clientGone()
 		case l := <-r.results:
 			x.tick()
 			if over, fail := r.arrived(l); over {
@@ -254,6 +261,7 @@ func (r *race) adopt(l *lane) {
 	x.facts.Answered = l.n
 	l.leave(x.cluster)
 	h.recycle()
+	x.tie(&x.attempt) // where the client has left, it takes no answer
 }
 
 // end cancels what is left.

@@ -56,9 +56,10 @@ const (
 	told     int64 = -2 // and has done so
 )
 
-// beginWait has the lookout see to the client until endWait.
+// beginWait has the lookout see to the client until endWait, or its stream.
 func (x *exchange) beginWait() {
 	if x.stream != nil || x.branch != nil {
+		x.heed()
 		return
 	}
 	w := &x.conn.wait

@@ -41,6 +41,7 @@ func (x *exchange) mayPark() bool {
 // any more.
 func (x *exchange) park() {
 	x.parks, x.detached = false, true
+	x.heed()
 	x.h2.Detach()
 	if x.attempt.stream == nil {
 		x.h2.Continue(x)
@@ -123,6 +124,7 @@ func (x *exchange) passAll(data []byte, trailers *message.Fields) bool {
 	if !ok {
 		return false
 	}
+	x.heeds = false // a stream that was answered has nobody told
 	x.endRetry()
 	x.endLoad(nil)
 	if up := x.attempt.up; up != nil {

@@ -287,6 +287,7 @@ func (x *exchange) cut(fail *failure, kind message.BodyKind) {
 func (x *exchange) reuse() {
 	x.finishUpload()
 	whole := x.endUpload()
+	x.untie()
 	x.keep = x.keep && x.body.finished()
 	x.lingers = x.lingers || !x.body.finished()
 	if st := x.attempt.stream; st != nil {

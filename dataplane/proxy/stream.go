@@ -87,6 +87,7 @@ func (x *exchange) guard() {
 
 // retire makes the exchange of a stream ready for its next use.
 func (x *exchange) retire() {
+	x.heedless()
 	st, detached := x.h2, x.detached
 	x.req = message.Request{} // its fields are the stream's
 	x.fields.Reset()

@@ -75,8 +75,7 @@ func (x *exchange) tunnel() {
 	}
 	up := x.upstreamEnd()
 	if x.stream != nil {
-		x.stream.OnReset(func() { _ = up.Close() }) // who waits for the upstream must hear of it
-		defer x.stream.OnReset(nil)
+		x.heed()
 		x.join(streamEnd{x.stream}, up)
 		return
 	}
@@ -136,6 +135,7 @@ func (x *exchange) join(client, up end) {
 	if out.idled || in.idled {
 		x.facts.Reason, x.facts.Detail = reasonRead, "the tunnel was silent for too long"
 	}
+	x.untie()
 	x.attempt.discard()
 	x.settle()
 }
