@@ -67,6 +67,13 @@ func (c *Conn) askThenRead(fd uintptr) bool {
 	// It takes the peer a moment to answer. Letting others run first makes it
 	// likely that the answer is there at the first look, which saves the wait in
 	// the poller.
+	if !c.hops.next() {
+		return false
+	}
 	runtime.Gosched()
-	return c.tryRead(fd)
+	if c.tryRead(fd) {
+		return true
+	}
+	c.hops = 0
+	return false
 }

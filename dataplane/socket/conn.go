@@ -32,6 +32,7 @@ type Conn struct {
 	net   net.Conn
 	raw   syscall.RawConn // of the socket below; nil: it cannot be looked at
 	under *Under          // what TLS runs over; nil: no TLS, or none that can be looked under
+	wire  wire            // without TLS
 
 	interrupted atomic.Bool
 	serving     atomic.Bool // Watch does
@@ -49,6 +50,7 @@ type Conn struct {
 	look      func(fd uintptr)
 	ask       func(fd uintptr) bool
 	question  question
+	hops      hops   // answers in a row that the poller was not asked about
 	watch     *watch // nil unless Watch serves it
 	peeked    State
 	first     [1]byte // of what TLS gives, while no buffer is held
@@ -61,13 +63,10 @@ type Conn struct {
 // read without holding a buffer while they wait.
 func New(c net.Conn) *Conn {
 	s := &Conn{net: c}
-	switch c.(type) {
-	case *net.TCPConn, *net.UnixConn:
-		raw, err := c.(syscall.Conn).SyscallConn()
-		if err == nil {
-			s.raw = raw
-			s.try = s.tryRead
-		}
+	switch s.wire = wireOf(c); {
+	case s.wire.raw != nil:
+		s.raw = s.wire.raw
+		s.try = s.tryRead
 	default:
 		s.raw = underlyingRaw(c)
 		if s.under = underOf(c); s.under != nil {
@@ -204,6 +203,9 @@ func (c *Conn) readOnce(want int) (int, error) {
 		if c.in == nil {
 			c.in = GetBuffer(want)
 		}
+		if c.wire.raw != nil {
+			return endIsNoError(c.wire.read(c.in[c.w:]))
+		}
 		return endIsNoError(c.under.judge(c.net.Read(c.in[c.w:])))
 	}
 	c.tryWant = want
@@ -230,7 +232,7 @@ func endIsNoError(n int, err error) (int, error) {
 // is nothing to read yet; it is called again when there is.
 func (c *Conn) tryRead(fd uintptr) bool {
 	buf := GetBuffer(c.tryWant)
-	n, err := ignoringEINTR(func() (int, error) { return syscall.Read(int(fd), buf) })
+	n, err := readNow(int(fd), buf)
 	if n > 0 {
 		c.in, c.tryN, c.tryErr = buf, n, nil
 		return true
@@ -252,13 +254,4 @@ func orEOF(err error) error {
 		return io.EOF
 	}
 	return err
-}
-
-func ignoringEINTR(read func() (int, error)) (int, error) {
-	for {
-		n, err := read()
-		if err != syscall.EINTR {
-			return n, err
-		}
-	}
 }

@@ -59,3 +59,22 @@ func sendNow(fd int, p []byte) (int, error) {
 		}
 	}
 }
+
+// readNow reads what is there. The error is a syscall.Errno, EAGAIN if nothing is.
+func readNow(fd int, p []byte) (int, error) { return receiveFlagged(fd, p, 0) }
+
+// peekNow is readNow that leaves the bytes where they are.
+func peekNow(fd int, p []byte) (int, error) { return receiveFlagged(fd, p, syscall.MSG_PEEK) }
+
+func receiveFlagged(fd int, p []byte, flags uintptr) (int, error) {
+	for {
+		n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), flags|syscall.MSG_DONTWAIT, 0, 0)
+		switch errno {
+		case syscall.EINTR:
+		case 0:
+			return int(n), nil
+		default:
+			return 0, errno
+		}
+	}
+}

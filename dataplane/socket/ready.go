@@ -1,7 +1,5 @@
 package socket
 
-import "syscall"
-
 // FillReady adds to Buffered what can be read at once, and reports how much that
 // was. It does not wait, moves nothing that is buffered, and reads nothing if
 // there is no buffer or no room behind its bytes. What goes wrong shows at the
@@ -48,7 +46,6 @@ func (c *Conn) FillOnce() int {
 }
 
 func (c *Conn) readMore(fd uintptr) bool {
-	n, _ := ignoringEINTR(func() (int, error) { return syscall.Read(int(fd), c.in[c.w:]) })
-	c.tryN = max(n, 0)
+	c.tryN, _ = readNow(int(fd), c.in[c.w:])
 	return true
 }

@@ -151,3 +151,12 @@ func (p *Pipe) splice(from, to int) bool {
 	})
 	return p.fault != syscall.EAGAIN
 }
+
+func ignoringEINTR(call func() (int, error)) (int, error) {
+	for {
+		n, err := call()
+		if err != syscall.EINTR {
+			return n, err
+		}
+	}
+}

@@ -33,6 +33,7 @@ const (
 // Until a Conn is made of the TLS connection, it passes everything through.
 type Under struct {
 	net.Conn
+	wire     wire
 	streams  bool         // a Conn was made of what runs over it
 	deadline atomic.Int64 // of writes, a time of Now; 0: none
 
@@ -49,7 +50,7 @@ type Under struct {
 }
 
 // NewUnder prepares a connection for TLS: tls.Server(NewUnder(c), config).
-func NewUnder(c net.Conn) *Under { return &Under{Conn: c} }
+func NewUnder(c net.Conn) *Under { return &Under{Conn: c, wire: wireOf(c)} }
 
 // underOf is what a TLS connection runs over, or nil.
 func underOf(c net.Conn) *Under {
@@ -83,6 +84,8 @@ func (u *Under) Read(p []byte) (int, error) {
 func (u *Under) read(p []byte) (n int, err error) {
 	w := u.watch
 	switch {
+	case (w == nil || w.away) && u.streams && u.wire.raw != nil:
+		return u.wire.read(p)
 	case w == nil || w.away:
 		return u.Conn.Read(p)
 	case u.brisk:
@@ -175,6 +178,9 @@ func (u *Under) flush() error {
 
 // push writes until the deadline has passed. The caller holds mu.
 func (u *Under) push(p []byte) (n int, err error) {
+	if n = u.wire.write(p); n == len(p) {
+		return n, nil
+	}
 	for {
 		deadline := u.deadline.Load()
 		if err := u.arm(deadline); err != nil {
@@ -324,6 +330,6 @@ const goodbye = 80
 // alert with which TLS ends.
 func saysGoodbye(fd uintptr) bool {
 	var few [goodbye]byte
-	n, _, _ := syscall.Recvfrom(int(fd), few[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	n, _ := peekNow(int(fd), few[:])
 	return 0 < n && n < goodbye
 }

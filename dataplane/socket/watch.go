@@ -44,6 +44,7 @@ type watch struct {
 	dry     bool  // inside, and nothing can be read until the poller says so
 	counts  bool  // the kernel says how much is unread
 	away    bool  // others read
+	hops    hops  // reads in a row that the poller was not asked about
 	done    bool  // Watch is to return
 	err     error // that ended the wait of the member
 }
@@ -246,6 +247,9 @@ func (c *Conn) FillNow() (bool, error) {
 		// Whoever was answered asks again in a moment. Letting others run first
 		// makes it likely that the next request is there at the first look, which
 		// saves the wait in the poller.
+		if !w.hops.next() {
+			return false, nil
+		}
 		runtime.Gosched()
 		w.dry = false
 	}

@@ -23,9 +23,12 @@ func (c *Conn) Write(p []byte, deadline int64) (n int, err error) {
 	}
 	if w := c.watched(); w != nil && w.inside {
 		// An error comes again below.
-		if n, _ = sendNow(w.fd, p); n == len(p) {
-			return n, nil
-		}
+		n, _ = sendNow(w.fd, p)
+	} else {
+		n = c.wire.write(p)
+	}
+	if n == len(p) {
+		return n, nil
 	}
 	for {
 		if err := c.armWrite(deadline); err != nil {
@@ -127,7 +130,7 @@ func (c *Conn) Left() bool {
 // peek asks the kernel for one byte and leaves it there.
 func (c *Conn) peek(fd uintptr) State {
 	var one [1]byte
-	n, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	n, err := peekNow(int(fd), one[:])
 	signs := int16(unix.POLLERR | unix.POLLHUP)
 	if n > 0 && c.under != nil && saysGoodbye(fd) {
 		signs |= unix.POLLRDHUP
@@ -135,7 +138,7 @@ func (c *Conn) peek(fd uintptr) State {
 	switch {
 	case n > 0 && !shows(fd, signs):
 		return Readable
-	case err == syscall.EAGAIN || err == syscall.EINTR:
+	case err == syscall.EAGAIN:
 		return Quiet
 	}
 	return Ended
