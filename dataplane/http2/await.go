@@ -11,11 +11,12 @@ import (
 // Awaiter is told of an answer.
 type Awaiter interface {
 	// Answered is called once, when there is something to read of the answer, when
-	// the stream has failed or was reset, or when the deadline has passed. whole says that all
-	// of the answer is there, so that reading it does not wait. Then the call is
-	// made by the reading goroutine, which must not be kept waiting: many streams
-	// depend on it.
-	Answered(whole bool)
+	// the stream has failed or was reset, or when the deadline has passed. whole
+	// says that all of the answer is there, so that Answer gives it. The call is made
+	// by the reading goroutine, or by who calls Reset, and must not keep it waiting:
+	// many streams depend on it. now is the time, of socket.Now: when that goroutine
+	// read what it tells of.
+	Answered(whole bool, now int64)
 }
 
 // Await has a told of the answer, and reports true: the stream is not to be
@@ -41,11 +42,41 @@ func (s *Stream) Await(a Awaiter, deadline int64) bool {
 // notify tells who reads the stream, or awaits its answer, that something has
 // happened to it. mu is held.
 func (s *Stream) notify() {
-	if s.awaiter != nil {
+	switch {
+	case s.awaiter == nil:
+		s.reader.wake()
+	case s.isWhole():
+		s.c.whole = s.awaiter
+		s.told()
+	default:
 		s.answer()
-		return
 	}
-	s.reader.wake()
+}
+
+// isWhole reports whether all of the answer has come, and nothing but a final head
+// is to be read before its body. mu is held.
+func (s *Stream) isWhole() bool { return s.recvEnd && len(s.heads) == 1 && s.err == nil }
+
+// told takes the awaiter off, who is about to be told. mu is held.
+func (s *Stream) told() {
+	s.awaiter = nil
+	if s.answered {
+		s.answered = false
+		s.c.answered[s.answeredAt] = nil
+		if s.answeredAt == len(s.c.answered)-1 {
+			s.c.answered = s.c.answered[:s.answeredAt]
+		}
+	}
+}
+
+// tellWhole tells the awaiter of the answer whose last frame has just been handled,
+// if there is one: before the next frame, while all of it is in the caches of the
+// processor.
+func (c *conn) tellWhole() {
+	if a := c.whole; a != nil {
+		c.whole = nil
+		a.Answered(true, c.now)
+	}
 }
 
 // desert is who awaits an answer that will not come, and is not told of it
@@ -62,7 +93,7 @@ func (s *Stream) desert() Awaiter {
 // answer puts the stream among those whose awaiters are told next. mu is held.
 func (s *Stream) answer() {
 	if !s.answered {
-		s.answered = true
+		s.answered, s.answeredAt = true, len(s.c.answered)
 		s.c.answered = append(s.c.answered, s)
 	}
 }
@@ -76,10 +107,13 @@ func (c *conn) tellAwaiters() {
 	}
 	for told := 0; told < len(c.answered); told++ { //nolint:intrange // there may be more by then
 		s := c.answered[told]
-		a, whole := s.awaiter, s.recvEnd && len(s.heads) == 1 && s.err == nil
+		if s == nil {
+			continue
+		}
+		a, whole := s.awaiter, s.isWhole()
 		s.awaiter, s.answered = nil, false
 		c.mu.Unlock()
-		a.Answered(whole)
+		a.Answered(whole, c.now)
 		c.mu.Lock()
 	}
 	clear(c.answered)
@@ -90,7 +124,7 @@ func (c *conn) tellAwaiters() {
 // is held.
 func (c *conn) findLate() {
 	c.lookAt = never
-	for _, s := range c.streams {
+	for s := range c.streams.all() {
 		switch {
 		case s.awaiter == nil:
 		case s.awaitUntil <= c.now:
@@ -130,13 +164,31 @@ func (c *conn) awake() {
 	c.mu.Unlock()
 }
 
-// Whole is the body and the trailers of an answer that has come whole, and whose
+// Answer is an answer that has come whole, and of which nothing was read: as
+// ReadHead and Whole give it. ok is that of Whole; the head is nil if there is none.
+func (s *Stream) Answer() (head *message.Response, body []byte, trailers *message.Fields, ok bool) {
+	c := s.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !s.isWhole() {
+		return nil, nil, nil, false
+	}
+	head = s.nextHead()
+	body, trailers, ok = s.whole()
+	return head, body, trailers, ok
+}
+
+// Whole is the body and the trailers of a message that has come whole, and whose
 // head was read. It reports false if it has not, or if the body is in pieces. The
 // bytes are valid until the stream is finished.
 func (s *Stream) Whole() (body []byte, trailers *message.Fields, ok bool) {
 	c := s.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return s.whole()
+}
+
+func (s *Stream) whole() (body []byte, trailers *message.Fields, ok bool) {
 	if !s.recvEnd || s.err != nil || len(s.heads) > 0 || len(s.queue) > 1 || len(s.in) > s.r {
 		return nil, nil, false
 	}

@@ -45,7 +45,7 @@ func (c *Client) CanTake() bool {
 func (c *Client) Streams() int {
 	c.conn.mu.Lock()
 	defer c.conn.mu.Unlock()
-	return len(c.conn.streams) + c.conn.opened
+	return c.conn.streams.len() + c.conn.opened
 }
 
 // ExtendedConnect reports whether the server has said that it takes :protocol
@@ -119,7 +119,7 @@ func (c *conn) refusal() error {
 		return c.endErr
 	case c.ended, c.peerGoAway, c.goAwaySent, c.nextID > maxStreamID:
 		return errGoingAway
-	case int64(len(c.streams)+c.opened) >= min(c.peerStreams, int64(c.o.MaxConcurrentStreams)):
+	case int64(c.streams.len()+c.opened) >= min(c.peerStreams, int64(c.o.MaxConcurrentStreams)):
 		return ErrFull
 	}
 	return nil
@@ -160,11 +160,16 @@ func (s *Stream) ReadHead(deadline int64) (*message.Response, error) {
 			return nil, os.ErrDeadlineExceeded
 		}
 	}
+	return s.nextHead(), nil
+}
+
+// nextHead makes the first head that was not read the current one. mu is held.
+func (s *Stream) nextHead() *message.Response {
 	putHead(s.current)
 	s.current = s.heads[0]
 	s.heads = s.heads[:copy(s.heads, s.heads[1:])]
 	s.current.response(&s.response)
-	return &s.response, nil
+	return &s.response
 }
 
 // Finish gives the stream of a client back, or one that was detached. One that has

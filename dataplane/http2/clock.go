@@ -62,7 +62,7 @@ func (c *conn) incompleteSince() int64 {
 	return c.waitSince
 }
 
-func (c *conn) idle() bool { return len(c.streams)+c.opened+c.running == 0 }
+func (c *conn) idle() bool { return c.streams.len()+c.opened+c.running == 0 }
 
 // onTime does what is due.
 func (c *conn) onTime() error {
@@ -105,11 +105,12 @@ func (c *conn) keepAlive(now int64) error {
 	return nil
 }
 
-// slim lets go of what a quiet connection does not need. mu is held.
+// slim lets go of what a connection without streams does not need. mu is held.
 func (c *conn) slim() {
 	for _, s := range c.spare {
 		s.discard()
 	}
 	c.spare = nil
+	c.streams = streams{}
 	c.dismissLocked()
 }

@@ -24,11 +24,12 @@ type conn struct {
 	decoder   *decoder
 	block     block
 	data      incoming
-	now       int64 // when the frames that are being handled were read
-	greeted   bool  // the preface of the peer is complete, its SETTINGS too
-	prefaced  bool  // the fixed bytes of a client's preface were read
-	waitSince int64 // since when an incomplete head or frame waits for its rest, or 0
-	want      int   // how much to read at once
+	whole     Awaiter // of the answer that the last frame made whole; nil: none
+	now       int64   // when the frames that are being handled were read
+	greeted   bool    // the preface of the peer is complete, its SETTINGS too
+	prefaced  bool    // the fixed bytes of a client's preface were read
+	waitSince int64   // since when an incomplete head or frame waits for its rest, or 0
+	want      int     // how much to read at once
 	nuisance  budget
 	resets    budget // also with mu held
 
@@ -45,7 +46,7 @@ type conn struct {
 	blocked   []*Stream // that wait for room in out or in the connection's window, in order
 
 	// Streams.
-	streams map[uint32]*Stream
+	streams streams
 	opened  int // streams of a client that have no number yet
 	lastID  uint32
 	nextID  uint32 // of a client
@@ -55,7 +56,7 @@ type conn struct {
 	readyAt int
 
 	// Answers that are awaited.
-	answered    []*Stream // whose awaiters are to be told
+	answered    []*Stream // whose awaiters are to be told, and nil for those who were
 	lookAt      int64     // when a deadline of one may have passed
 	asleepUntil int64     // when the reading goroutine wakes at the latest; 0: it does not sleep
 	watches     int       // how often it sleeps for a short time yet
@@ -101,7 +102,6 @@ func (c *conn) init(sock *socket.Conn, o Options, client bool) {
 	c.nuisance = newBudget(c.now, nuisanceFull, nuisancePerSecond)
 	c.resets = newBudget(c.now, c.o.MaxResets, resetsPerSecond)
 	c.encoder = newEncoder()
-	c.streams = make(map[uint32]*Stream)
 	c.nextID = 1
 	c.sendWindow, c.peerWindow = initialWindow, initialWindow
 	c.recvWindow = int64(c.o.ConnWindow)
@@ -176,7 +176,7 @@ func (c *conn) takeDown(err error) error {
 		err = c.endErr // what comes of that is not the reason
 	}
 	c.ended, c.endErr = true, err
-	leaves := len(c.streams)+c.opened == 0 && errors.Is(err, io.EOF) // as a peer may that wants nothing more
+	leaves := c.streams.len()+c.opened == 0 && errors.Is(err, io.EOF) // as a peer may that wants nothing more
 	polite := c.sayGoodbye(err)
 	c.mu.Unlock()
 	c.failStreams(err)
@@ -253,8 +253,8 @@ func (c *conn) failStreams(err error) {
 	for _, s := range c.blocked {
 		s.writer.wake() // it may have no number yet
 	}
-	for len(c.streams) > 0 {
-		for _, s := range c.streams {
+	for c.streams.len() > 0 {
+		for s := range c.streams.all() {
 			c.fail(s, err)
 			break // the lock was released meanwhile
 		}

@@ -39,7 +39,7 @@ func (c *conn) onReset(f *frame, p []byte) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.streams[f.stream]
+	s := c.streams.get(f.stream)
 	if s == nil {
 		if c.isIdle(f.stream) {
 			return connError(ProtocolError, "RST_STREAM on an idle stream")
@@ -130,7 +130,7 @@ func (c *conn) setWindow(value uint32) error {
 	}
 	delta := int64(value) - c.peerWindow
 	c.peerWindow = int64(value)
-	for _, s := range c.streams {
+	for s := range c.streams.all() {
 		if s.sendWindow += delta; s.sendWindow > maxWindow {
 			return connError(FlowControlError, "window of a stream too large")
 		}
@@ -219,9 +219,9 @@ func (c *conn) onGoAway(f *frame, p []byte) error {
 func (c *conn) failAbove(last uint32, code ErrCode) {
 	for again := true; again; {
 		again = false
-		for id, s := range c.streams {
-			if id > last {
-				c.fail(s, &StreamError{Stream: id, Code: code, Remote: true, NotProcessed: true})
+		for s := range c.streams.all() {
+			if s.id > last {
+				c.fail(s, &StreamError{Stream: s.id, Code: code, Remote: true, NotProcessed: true})
 				again = true
 				break // the lock was released meanwhile
 			}
@@ -243,7 +243,7 @@ func (c *conn) onWindowUpdate(f *frame, p []byte) error {
 	if f.stream == 0 {
 		return c.widen(increment)
 	}
-	s := c.streams[f.stream]
+	s := c.streams.get(f.stream)
 	switch {
 	case s == nil && c.isIdle(f.stream):
 		return connError(ProtocolError, "WINDOW_UPDATE on an idle stream")

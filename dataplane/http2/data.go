@@ -32,34 +32,41 @@ func (c *conn) beginData(f *frame, p []byte) (more bool, err error) {
 	c.data = incoming{pending: true, stream: f.stream, left: f.length - pad - used, pad: pad, end: f.has(flagEndStream)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return true, c.admitData(f.length)
+	s, err := c.admitData(f.length)
+	if rest := f.length - used; err == nil && len(p) >= f.length {
+		data := p[used : used+c.data.left]
+		c.data.pending = false
+		c.sock.Consume(rest)
+		return true, c.deliver(s, data, c.data.end)
+	}
+	return true, err
 }
 
 // admitData takes a DATA frame of a length against the windows and the state of
-// its stream. Whatever is wrong with the stream, the frame counts for the
-// connection. mu is held.
-func (c *conn) admitData(length int) error {
+// its stream, which is nil if it takes none. Whatever is wrong with the stream, the
+// frame counts for the connection. mu is held.
+func (c *conn) admitData(length int) (*Stream, error) {
 	d := &c.data
 	if c.recvWindow -= int64(length); c.recvWindow < 0 {
-		return connError(FlowControlError, "more DATA than the window of the connection")
+		return nil, connError(FlowControlError, "more DATA than the window of the connection")
 	}
 	c.owe(length)
-	s := c.streams[d.stream]
+	s := c.streams.get(d.stream)
 	if s == nil {
-		return c.strayData(d.stream)
+		return nil, c.strayData(d.stream)
 	}
 	switch {
 	case s.recvEnd:
-		return streamError(s.id, StreamClosed, "DATA after the end of the stream")
+		return nil, streamError(s.id, StreamClosed, "DATA after the end of the stream")
 	case !s.headRead:
-		return streamError(s.id, ProtocolError, "DATA before the response head")
+		return nil, streamError(s.id, ProtocolError, "DATA before the response head")
 	case s.recvWindow < int64(length):
-		return streamError(s.id, FlowControlError, "more DATA than the window of the stream")
+		return nil, streamError(s.id, FlowControlError, "more DATA than the window of the stream")
 	}
 	s.recvWindow -= int64(length)
 	if s.bodyLeft >= 0 {
 		if s.bodyLeft -= int64(d.left); s.bodyLeft < 0 {
-			return streamError(s.id, ProtocolError, "more DATA than Content-Length")
+			return nil, streamError(s.id, ProtocolError, "more DATA than Content-Length")
 		}
 	}
 	if d.left > 0 {
@@ -67,11 +74,11 @@ func (c *conn) admitData(length int) error {
 		s.startEpoch(c.now)
 	} else if !d.end {
 		if err := c.spend(costEmpty); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	s.creditLocked(length - d.left) // padding is consumed by being read
-	return nil
+	return s, nil
 }
 
 // strayData judges DATA for a stream that is not open. mu is held.
@@ -128,7 +135,9 @@ func (c *conn) continueData() (more bool, err error) {
 	if n == 0 && skip == 0 && !whole {
 		return false, nil
 	}
-	err = c.deliver(b[:n], whole && d.end)
+	c.mu.Lock()
+	err = c.deliver(c.streams.get(d.stream), b[:n], whole && d.end)
+	c.mu.Unlock()
 	d.left -= n
 	d.pad -= skip
 	d.pending = !whole
@@ -136,11 +145,8 @@ func (c *conn) continueData() (more bool, err error) {
 	return whole || len(c.sock.Buffered()) > 0, err
 }
 
-// deliver gives data to its stream, if that is still there.
-func (c *conn) deliver(p []byte, end bool) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := c.streams[c.data.stream]
+// deliver gives data to its stream, if that is still there. mu is held.
+func (c *conn) deliver(s *Stream, p []byte, end bool) error {
 	if s == nil || s.recvEnd {
 		return nil
 	}
@@ -150,6 +156,7 @@ func (c *conn) deliver(p []byte, end bool) error {
 			return streamError(s.id, ProtocolError, "less DATA than Content-Length")
 		}
 		c.endRecv(s)
+		return nil
 	}
 	s.notify()
 	return nil

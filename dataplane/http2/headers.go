@@ -86,7 +86,7 @@ func (c *conn) onBlock() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b := &c.block
-	s := c.streams[b.stream]
+	s := c.streams.get(b.stream)
 	switch {
 	case s != nil && b.fault != nil:
 		return b.fault
@@ -134,7 +134,7 @@ func (c *conn) openStream() error {
 	if b.fault != nil {
 		return b.fault
 	}
-	if len(c.streams) >= c.o.MaxConcurrentStreams || c.running >= 2*c.o.MaxConcurrentStreams {
+	if c.streams.len() >= c.o.MaxConcurrentStreams || c.running >= 2*c.o.MaxConcurrentStreams {
 		return c.refuse(b.stream)
 	}
 	s := c.newStream()
@@ -147,8 +147,8 @@ func (c *conn) openStream() error {
 	s.open(b.stream, c.peerWindow)
 	s.fault, s.head, b.head = fault, b.head, nil
 	s.headRead, s.bodyLeft = true, s.head.requestBytes(&s.request)
-	s.recvEnd = b.end
-	c.streams[s.id] = s
+	s.recvEnd, s.readAt = b.end, c.now
+	c.streams.add(s)
 	c.o.Counters.Streams.Add(1)
 	c.running++
 	c.ready = append(c.ready, s)

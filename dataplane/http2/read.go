@@ -76,6 +76,7 @@ func (c *conn) handleBuffered() error {
 	}
 	for {
 		more, err := c.next()
+		c.tellWhole()
 		if err != nil {
 			var fault *StreamError
 			if !errors.As(err, &fault) {
@@ -222,7 +223,7 @@ func (c *conn) onStreamFault(fault *StreamError) error {
 	defer c.mu.Unlock()
 	c.reserve(16)
 	c.out = appendReset(c.out, fault.Stream, fault.Code)
-	if s := c.streams[fault.Stream]; s != nil {
+	if s := c.streams.get(fault.Stream); s != nil {
 		s.oursReset = true
 		c.fail(s, fault)
 	} else if known, _ := c.closed.find(fault.Stream); !known {

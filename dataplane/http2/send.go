@@ -139,7 +139,7 @@ func (c *conn) number(s *Stream) error {
 	}
 	c.opened--
 	s.open(c.nextID, c.peerWindow)
-	c.streams[s.id] = s
+	c.streams.add(s)
 	c.nextID += 2
 	c.o.Counters.Streams.Add(1)
 	return nil

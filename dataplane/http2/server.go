@@ -72,6 +72,9 @@ func (c *conn) close() {
 // Upgrade is its :protocol. What follows on the stream of either is a tunnel's.
 func (s *Stream) Request() *message.Request { return &s.request }
 
+// ReadAt is when the head of the request was read, a time of socket.Now.
+func (s *Stream) ReadAt() int64 { return s.readAt }
+
 // Fault is what is wrong with the request, or nil. Such a request must be
 // answered with its Status; Request holds what was understood.
 func (s *Stream) Fault() *Fault { return s.fault }

@@ -75,7 +75,9 @@ type Stream struct {
 
 	awaiter    Awaiter // of a client: who is to be told of the answer
 	awaitUntil int64
-	answered   bool // in c.answered
+	answered   bool  // in c.answered
+	answeredAt int   // where
+	readAt     int64 // of a server: when the head was read
 }
 
 // roomBytes holds the body of a small message without a buffer.
@@ -250,7 +252,7 @@ func (s *Stream) Reset(code ErrCode) {
 	a := s.desert()
 	s.c.mu.Unlock()
 	if a != nil {
-		a.Answered(false)
+		a.Answered(false, socket.Now())
 	}
 }
 
@@ -283,7 +285,7 @@ func (c *conn) forget(s *Stream, ours bool) {
 	if s.id == 0 {
 		c.opened--
 	} else {
-		delete(c.streams, s.id)
+		c.streams.remove(s)
 		c.closed.add(s.id, ours)
 	}
 	if s.err == nil {

@@ -49,12 +49,21 @@ func (x *exchange) try(fresh bool) *failure {
 		return unavailable(none)
 	}
 	f := x.route.route.Forward
-	x.attempt = attempt{endpoint: ep, ticket: ticket, facts: x.gen.View.Attempt(&x.facts)}
+	x.attempt = attempt{endpoint: ep, ticket: ticket, facts: x.beginAttempt()}
 	a := &x.attempt
 	a.facts.Endpoint = ep.Address()
 	x.now = a.facts.Started
 	a.deadline = earlier(x.deadline, after(x.now, f.PerTry))
 	return x.carryOut(fresh)
+}
+
+// beginAttempt puts an attempt on the record. Streams whose requests came together
+// share a look at the clock.
+func (x *exchange) beginAttempt() *telemetry.Attempt {
+	if x.h2 != nil && x.facts.Tries == 0 && x.body.whole {
+		return x.gen.View.AttemptAt(&x.facts, x.now)
+	}
+	return x.gen.View.Attempt(&x.facts)
 }
 
 // carryOut makes the attempt that has begun, up to the response head.
@@ -297,10 +306,11 @@ func (x *exchange) awaitHead() *failure {
 	}
 }
 
-func (x *exchange) noteFirstByte() {
-	x.tick()
+func (x *exchange) noteFirstByte() { x.firstByteAt(x.tick()) }
+
+func (x *exchange) firstByteAt(now int64) {
 	if f := x.attempt.facts; f.FirstByteAt == 0 {
-		f.FirstByteAt = x.now
+		f.FirstByteAt = now
 	}
 }
 
@@ -450,8 +460,14 @@ func (x *exchange) forsake() {
 
 // settle tells the endpoint how the attempt went. Each attempt is settled once.
 func (x *exchange) settle() {
+	x.tick()
+	x.settleNow()
+}
+
+// settleNow is settle by the last look at the clock.
+func (x *exchange) settleNow() {
 	a := &x.attempt
-	a.facts.Ended = x.tick()
+	a.facts.Ended = x.now
 	a.endpoint.EndWith(a.ticket, upstream.Result{Outcome: x.fairOutcome(), Latency: a.latency(), Detail: a.trouble()})
 	x.attempt = attempt{}
 }

@@ -154,8 +154,8 @@ func (r *race) place(l *lane, hedge bool) *failure {
 	x.now = facts.Started
 	h := x.branchOff(&branch{})
 	h.cluster = x.cluster
-	h.facts.Attempts[0], h.facts.Tries = *facts, 1
-	h.attempt = attempt{endpoint: ep, ticket: ticket, facts: &h.facts.Attempts[0]}
+	*h.facts.At(0), h.facts.Tries = *facts, 1
+	h.attempt = attempt{endpoint: ep, ticket: ticket, facts: h.facts.At(0)}
 	h.attempt.deadline = earlier(x.deadline, after(x.now, x.route.route.Forward.PerTry))
 	l.h = h
 	return nil
@@ -240,7 +240,7 @@ func (r *race) note(l *lane) {
 		return
 	}
 	hedge := kept.Hedge
-	*kept = l.h.facts.Attempts[0]
+	*kept = *l.h.facts.At(0)
 	kept.Hedge = hedge
 	if l.fail != nil {
 		kept.Reason = l.fail.reason

@@ -3,10 +3,12 @@ package proxy
 import (
 	"reflect"
 	"slices"
+	"sync"
 
 	"github.com/headgate/headgate/dataplane/http1"
 	"github.com/headgate/headgate/dataplane/message"
 	"github.com/headgate/headgate/dataplane/snapshot"
+	"github.com/headgate/headgate/dataplane/socket"
 )
 
 // A call of gRPC, or another small exchange of a client of HTTP/2, needs no
@@ -42,6 +44,7 @@ func (x *exchange) mayPark() bool {
 func (x *exchange) park() {
 	x.parks, x.detached = false, true
 	x.heed()
+	x.shed()
 	x.h2.Detach()
 	if x.attempt.stream == nil {
 		x.h2.Continue(x)
@@ -52,10 +55,35 @@ func (x *exchange) park() {
 	}
 }
 
+// shed lets go of what is not needed while an answer is awaited. Of all that are
+// awaited it would be more than the caches of a processor hold.
+func (x *exchange) shed() {
+	x.fields.Reset()
+	*x.drafts = x.fields
+	fieldsPool.Put(x.drafts)
+	x.drafts, x.fields = nil, message.Fields{}
+	socket.PutBuffer(x.out)
+	x.out = nil
+}
+
+// equip takes what heads are written in, unless the exchange has it.
+func (x *exchange) equip() {
+	if x.drafts == nil {
+		x.drafts = fieldsPool.Get().(*message.Fields)
+		x.fields = *x.drafts
+		x.out = socket.GetBuffer(0)[:0]
+	}
+}
+
+// fieldsPool holds the storage of the fields of heads that are written to streams.
+var fieldsPool = sync.Pool{New: func() any { return new(message.Fields) }}
+
 // Answered goes on with an exchange whose answer has come, on the goroutine that
 // reads from the upstream if all of it is there and the client takes it at once.
-func (x *exchange) Answered(whole bool) {
+func (x *exchange) Answered(whole bool, now int64) {
 	defer x.guard()
+	x.equip()
+	x.now = now
 	if !whole || !x.passWhole() {
 		x.h2.Continue(x)
 	}
@@ -64,6 +92,7 @@ func (x *exchange) Answered(whole bool) {
 // Continue goes on with a worker.
 func (x *exchange) Continue() {
 	defer x.guard()
+	x.equip()
 	x.tick()
 	if x.attempt.up == nil || x.admitted || !x.passReady() {
 		x.proceed()
@@ -72,6 +101,7 @@ func (x *exchange) Continue() {
 
 // proceed waits for what is still missing.
 func (x *exchange) proceed() {
+	x.equip()
 	x.mayWait()
 	fail := x.pending
 	switch {
@@ -90,12 +120,14 @@ func (x *exchange) proceed() {
 // reports false if that would have to wait, or if the answer is not wanted; nothing
 // was written then. It does not wait.
 func (x *exchange) passWhole() bool {
-	x.pending, x.admitted = x.awaitHead(), true
-	if x.pending != nil {
+	head, data, trailers, ok := x.attempt.stream.Answer()
+	if head == nil {
 		return false
 	}
-	data, trailers, ok := x.attempt.stream.Whole()
-	return ok && x.passAll(data, trailers)
+	x.resp, x.borrowed = *head, true
+	x.firstByteAt(x.now)
+	x.pending, x.admitted = x.admit(0), true
+	return x.pending == nil && ok && x.passAll(data, trailers)
 }
 
 // passReady is passWhole for an answer over HTTP/1 that can be read at once.
@@ -132,7 +164,13 @@ func (x *exchange) passAll(data []byte, trailers *message.Fields) bool {
 	}
 	x.facts.Status, x.facts.HeadAt = x.resp.Status, x.attempt.facts.FirstByteAt
 	x.relayed = int64(len(data))
-	x.reuse()
+	if st := x.attempt.stream; st != nil {
+		x.untie()
+		st.Finish()
+		x.settleNow()
+	} else {
+		x.reuse()
+	}
 	x.endCluster()
 	x.finish()
 	x.retire()

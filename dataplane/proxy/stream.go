@@ -90,7 +90,6 @@ func (x *exchange) retire() {
 	x.heedless()
 	st, detached := x.h2, x.detached
 	x.req = message.Request{} // its fields are the stream's
-	x.fields.Reset()
 	x.reset()
 	streamPool.Put(x)
 	if detached {
@@ -103,8 +102,8 @@ func (x *exchange) serveStream() {
 	x.gen, x.client = c.generation(), c.peer
 	x.site = x.gen.site(c.slot)
 	x.tried = x.triedSpace[:0]
-	x.out = socket.GetBuffer(0)[:0]
-	x.facts.Shard, x.facts.Started = c.shard, x.tick()
+	x.equip()
+	x.facts.Shard, x.facts.Started = c.shard, x.readAt()
 	x.req = *st.Request()
 	x.req.HTTPS = c.secure // whatever :scheme claims
 	switch fault := st.Fault(); {
@@ -121,9 +120,19 @@ func (x *exchange) serveStream() {
 	}
 }
 
+// readAt is when the head of the stream's request was read, which becomes the last
+// look at the clock.
+func (x *exchange) readAt() int64 {
+	if x.h2 == nil {
+		return x.tick()
+	}
+	x.now = x.h2.ReadAt()
+	return x.now
+}
+
 // finishStream lets go of what the exchange of a stream held.
 func (x *exchange) finishStream() {
-	socket.PutBuffer(x.out)
+	x.shed()
 	if x.head != nil {
 		socket.PutBuffer(x.head)
 	}
@@ -137,6 +146,12 @@ func (x *exchange) takeStreamBody() {
 		b.whole = true
 		return
 	}
+	if x.h2 != nil {
+		if data, trailers, ok := x.h2.Whole(); ok && trailers.Len() == 0 && len(data) <= socket.SmallBuffer {
+			x.keepBody(data)
+			return
+		}
+	}
 	x.bodyDecoder.Reset(message.Body{Kind: message.BodyUntilClose}, &x.site.limits)
 	if x.stream.Ended() && x.req.Body.Length <= socket.SmallBuffer {
 		for len(x.stream.Buffered()) <= socket.SmallBuffer {
@@ -147,13 +162,18 @@ func (x *exchange) takeStreamBody() {
 			if !errors.Is(err, io.EOF) || x.stream.Trailers().Len() > 0 {
 				break
 			}
-			b.whole, b.data = true, x.stream.Buffered()
-			x.facts.BytesIn = int64(len(b.data))
-			x.req.Body = message.Body{Kind: message.BodyLength, Length: x.facts.BytesIn}
+			x.keepBody(x.stream.Buffered())
 			return
 		}
 	}
 	b.streams = true
+}
+
+// keepBody takes a body that is all there.
+func (x *exchange) keepBody(data []byte) {
+	x.body.whole, x.body.data = true, data
+	x.facts.BytesIn = int64(len(data))
+	x.req.Body = message.Body{Kind: message.BodyLength, Length: x.facts.BytesIn}
 }
 
 // writeStreamHead writes the head of the upstream's answer to the stream.

@@ -53,8 +53,10 @@ func (x *exchange) sendStream() *failure {
 			return fail
 		}
 	}
-	a.sentAt = x.tick()
-	a.facts.SentAt = a.sentAt
+	if x.h2 == nil || !written {
+		x.tick() // what is written at once has the time of what came with it
+	}
+	a.sentAt, a.facts.SentAt = x.now, x.now
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, http2.ErrNotProcessed) {
 		return x.broken(err)
 	}

@@ -50,13 +50,14 @@ type Exchange struct {
 
 	Injected string // what a fault of the route did: "delay", "abort" or both; static; "": nothing
 
-	Attempts [MaxAttempts]Attempt // use Tries and Each; written through View.Attempt
-	Tries    int                  // attempts made; may exceed MaxAttempts
-	Answered int                  // number from 1 of the attempt that answered; 0: the last one
+	Tries    int // attempts made; may exceed MaxAttempts
+	Answered int // number from 1 of the attempt that answered; 0: the last one
 
 	Trace Trace
 
-	active *atomic.Int64 // where Begin counted it as in flight; nil before Begin
+	first   Attempt // use Tries and Each; written through View.Attempt
+	further *[MaxAttempts - 1]Attempt
+	active  *atomic.Int64 // where Begin counted it as in flight; nil before Begin
 }
 
 // Attempt is one try at an endpoint.
@@ -92,12 +93,29 @@ type Trace struct {
 }
 
 // Reset forgets everything but the shard.
-func (x *Exchange) Reset() { *x = Exchange{Shard: x.Shard} }
+func (x *Exchange) Reset() {
+	if x.Tries > 1 {
+		clear(x.further[:])
+	}
+	*x = Exchange{Shard: x.Shard, further: x.further}
+}
+
+// At is where the attempt is kept whose number is n+1, or was n+1-MaxAttempts. It
+// allocates when an exchange makes a second attempt for the first time.
+func (x *Exchange) At(n int) *Attempt {
+	if n %= MaxAttempts; n == 0 {
+		return &x.first
+	}
+	if x.further == nil {
+		x.further = new([MaxAttempts - 1]Attempt)
+	}
+	return &x.further[n-1]
+}
 
 // Each yields the kept attempts, oldest first, with their number from 1.
 func (x *Exchange) Each(yield func(n int, a *Attempt) bool) {
 	for i := max(0, x.Tries-MaxAttempts); i < x.Tries; i++ {
-		if !yield(i+1, &x.Attempts[i%MaxAttempts]) {
+		if !yield(i+1, x.At(i)) {
 			return
 		}
 	}
@@ -109,7 +127,7 @@ func (x *Exchange) Kept(n int) *Attempt {
 	if n < 1 || n > x.Tries || n <= x.Tries-MaxAttempts {
 		return nil
 	}
-	return &x.Attempts[(n-1)%MaxAttempts]
+	return x.At(n - 1)
 }
 
 // last is the current attempt, or nil.

@@ -87,8 +87,10 @@ func newSpanID() (id [8]byte) {
 
 // Attempt starts the next attempt of an exchange and returns it for the proxy to
 // fill in. The one before it must be over.
-func (v *View) Attempt(x *Exchange) *Attempt {
-	now := socket.Now()
+func (v *View) Attempt(x *Exchange) *Attempt { return v.AttemptAt(x, socket.Now()) }
+
+// AttemptAt is Attempt by a look at the clock that was taken already.
+func (v *View) AttemptAt(x *Exchange, now int64) *Attempt {
 	if a := x.last(); a != nil && a.Ended == 0 {
 		a.Ended = now
 	}
@@ -103,7 +105,7 @@ func (v *View) Hedge(x *Exchange) *Attempt {
 }
 
 func (v *View) attempt(x *Exchange, now int64) *Attempt {
-	a := &x.Attempts[x.Tries%MaxAttempts]
+	a := x.At(x.Tries)
 	if x.Tries >= MaxAttempts {
 		if a.Ended == 0 {
 			a.Ended = now

@@ -43,7 +43,7 @@ func TestSpanTree(t *testing.T) {
 	try(v, &x, "10.0.0.1:80", 0, "connection_refused")
 	first := string(x.AppendTraceparent(nil))
 	try(v, &x, "10.0.0.2:80", 200, "")
-	x.Attempts[1].Reused, x.Attempts[1].Target = true, []byte("/users?page=2")
+	x.At(1).Reused, x.At(1).Target = true, []byte("/users?page=2")
 	second := string(x.AppendTraceparent(nil))
 	v.Finish(&x)
 
