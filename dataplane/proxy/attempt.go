@@ -168,7 +168,7 @@ func (x *exchange) send() *failure {
 	if a.stream != nil {
 		return x.sendStream()
 	}
-	if !x.body.finished() || len(x.body.data) > socket.SmallBuffer/2 {
+	if !x.body.sent() || len(x.body.data) > socket.SmallBuffer/2 {
 		x.mayWait()
 	}
 	x.out = x.appendRequestHead(x.out[:0])
@@ -176,7 +176,7 @@ func (x *exchange) send() *failure {
 	if fail != nil {
 		return fail
 	}
-	if len(body) == 0 && x.body.finished() && !x.mayPark() {
+	if len(body) == 0 && x.body.sent() && !x.mayPark() {
 		x.mayWait()
 		return x.ask()
 	}
@@ -189,7 +189,7 @@ func (x *exchange) send() *failure {
 	if errors.Is(err, errClientGone) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return x.broken(err)
 	}
-	if err == nil && !x.body.finished() {
+	if err == nil && !x.body.sent() {
 		x.upload = startUpload(x)
 	}
 	return nil

@@ -15,11 +15,15 @@ type requestBody struct {
 	data    []byte
 	streams bool
 	begun   bool // some of a body that streams has left the client's buffer
+	again   bool // that is still to be sent to the upstream of this attempt
 	ended   bool // a body that streams was read to its end
 }
 
 // finished reports whether nothing of the body is left to read.
 func (b *requestBody) finished() bool { return !b.streams || b.ended }
+
+// sent reports whether nothing of the body is left to send upstream.
+func (b *requestBody) sent() bool { return b.finished() && !b.again }
 
 // takeBody looks at what came with the head. When the body is not all there,
 // the head moves to a buffer of its own, so that the client's buffer is free to

@@ -124,6 +124,7 @@ func (x *exchange) branchOff(b *branch) *exchange {
 	h.target = append(h.targetSpace[:0], x.target...)
 	h.targetSpace = h.target[:0]
 	h.body = requestBody{whole: x.body.whole, raw: x.body.raw, data: bytes.Clone(x.body.data), streams: x.body.streams}
+	h.replay.drop() // it is sent once
 	if h.body.streams {
 		h.bodyDecoder.Reset(message.Body{Kind: message.BodyUntilClose}, &h.site.limits)
 	}

@@ -33,6 +33,7 @@ type exchange struct {
 	triedSpace  [maxTries]*upstream.Endpoint
 	leash       leash
 	clientLeft  func() // left, made once
+	replay      replay // of the request body
 }
 
 // state is what an exchange forgets when it is over.
@@ -110,6 +111,7 @@ func (x *exchange) reset() {
 	}
 	x.resp.Reset()
 	x.facts.Reset()
+	x.replay.reset()
 	clear(x.triedSpace[:len(x.tried)])
 	x.state = state{}
 }

@@ -36,6 +36,13 @@ func (x *exchange) forward() {
 	if x.route.mirror != nil && x.protocol == nil {
 		x.mirror()
 	}
+	if x.req.Body.Length > replayBytes {
+		x.replay.drop()
+	}
+	if fail := x.gather(); fail != nil {
+		x.conclude(fail)
+		return
+	}
 	if x.hedges() {
 		x.conclude(x.race())
 		return
@@ -56,6 +63,7 @@ func (x *exchange) conclude(fail *failure) {
 	}
 	x.endRetry()
 	x.endLoad(fail)
+	x.replay.drop()
 	switch {
 	case fail == nil:
 		x.relay()
@@ -138,6 +146,9 @@ func (x *exchange) pursue(fail *failure) *failure {
 		}
 		x.mayWait()
 		x.noteFailure(fail)
+		if !fail.granted {
+			x.endUpload() // it could read more than is kept
+		}
 		switch {
 		case fail.stale && !fresh && x.repeatable(fail):
 			x.release()
@@ -221,7 +232,7 @@ func (x *exchange) hindrance(fail *failure) string {
 	switch {
 	case !x.harmless(fail): // first, for it does not hang on how the body came
 		return notRetriedTwice
-	case x.body.begun:
+	case !x.replayable():
 		return notRetriedBody
 	case x.deadline != 0 && socket.Now()+int64(x.backoff) >= x.deadline:
 		return notRetriedTime
@@ -283,7 +294,7 @@ func (x *exchange) retryAfter() time.Duration {
 // repeatable reports whether the request can be sent again: that does no harm,
 // and its body is still all there.
 func (x *exchange) repeatable(fail *failure) bool {
-	return !x.body.begun && x.harmless(fail)
+	return x.replayable() && x.harmless(fail)
 }
 
 // harmless reports whether sending the request again does no harm: nothing of it

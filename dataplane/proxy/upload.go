@@ -18,19 +18,25 @@ import (
 // the body until done is closed.
 type upload struct {
 	x     *exchange
+	again bool // what was read of the body before is sent first
 	bytes int64
 	out   []byte
 
 	failed  atomic.Pointer[failure] // the client's fault, told before the upstream's connection is closed for it
-	whole   atomic.Bool             // the body was read to its end
+	whole   atomic.Bool             // the body was read to its end, and is in out or sent
 	stop    atomic.Bool
 	endedAt atomic.Int64 // 0: it goes on
 	done    chan struct{}
 }
 
-// firstPieces adds what is there of a streaming body to x.out.
+// firstPieces adds what is there of a streaming body to x.out. If it has begun with
+// an attempt before, all of it is left to the upload.
 func (x *exchange) firstPieces() *failure {
 	sock, b := x.source(), &x.body
+	if b.begun {
+		b.again = true
+		return nil
+	}
 	for len(sock.Buffered()) > 0 && !x.bodyDecoder.Done() {
 		room := cap(x.out) - len(x.out) - chunkOverhead
 		if room <= 0 {
@@ -41,11 +47,10 @@ func (x *exchange) firstPieces() *failure {
 		if err != nil {
 			return badBody(err)
 		}
+		x.takePiece(data)
+		x.out = appendPiece(x.out, x.sentKind(), data)
 		sock.Consume(n)
 		b.begun = b.begun || n > 0
-		x.facts.BytesIn += int64(len(data))
-		x.copy.put(data)
-		x.out = appendPiece(x.out, x.sentKind(), data)
 	}
 	if x.bodyDecoder.Done() {
 		b.ended = true
@@ -66,7 +71,8 @@ func startUpload(x *exchange) *upload {
 	if x.stream == nil && x.branch == nil {
 		x.conn.sock.Leave()
 	}
-	u := &upload{x: x, bytes: x.facts.BytesIn, done: make(chan struct{})}
+	u := &upload{x: x, again: x.body.again, bytes: x.facts.BytesIn, done: make(chan struct{})}
+	x.body.again = false
 	go u.run()
 	return u
 }
@@ -76,6 +82,9 @@ func (u *upload) run() {
 	defer func() { u.endedAt.Store(socket.Now()) }()
 	u.out = socket.GetBuffer(0)[:0]
 	defer func() { socket.PutBuffer(u.out) }()
+	if u.again && u.repeat() != nil {
+		return
+	}
 	for !u.whole.Load() {
 		if fail := u.step(); fail != nil {
 			if !u.stop.Load() {
@@ -93,7 +102,7 @@ func (u *upload) run() {
 // step reads more of the body into u.out.
 func (u *upload) step() *failure {
 	sock, d := u.x.source(), &u.x.bodyDecoder
-	if len(sock.Buffered()) == 0 {
+	if len(sock.Buffered()) == 0 && !d.Done() {
 		deadline := earlier(u.x.deadline, after(socket.Now(), u.x.site.listener.BodyIdleTimeout))
 		if err := sock.Fill(u.want(), deadline); err != nil && (!errors.Is(err, io.EOF) || d.EOF() != nil) {
 			return u.bodyEnded(err)
@@ -109,6 +118,7 @@ func (u *upload) step() *failure {
 			return tooLarge()
 		}
 		u.x.copy.put(data)
+		u.x.replay.put(data)
 		u.out = appendPiece(u.out, u.x.sentKind(), data)
 		sock.Consume(n)
 	}
@@ -184,12 +194,12 @@ func (x *exchange) finishUpload() {
 // end of the request.
 const lastWrite = time.Second
 
-// endUpload waits for the upload, cutting it short if the body is not read to
-// its end. It reports whether the request went upstream whole.
+// endUpload waits for the upload, cutting it short if the body has not gone
+// upstream to its end. It reports whether the request went upstream whole.
 func (x *exchange) endUpload() bool {
 	u := x.upload
 	if u == nil {
-		return x.body.finished()
+		return x.body.sent()
 	}
 	x.upload = nil
 	if !u.whole.Load() || !waitFor(u.done, lastWrite) {
@@ -200,9 +210,9 @@ func (x *exchange) endUpload() bool {
 		x.source().Resume()
 	}
 	x.facts.BytesIn = u.bytes
-	x.body.ended = u.whole.Load()
+	x.body.ended = x.bodyDecoder.Done()
 	x.lingers = x.lingers || !x.body.ended
-	return x.body.ended && !u.stop.Load() && len(u.out) == 0
+	return u.whole.Load() && !u.stop.Load() && len(u.out) == 0
 }
 
 // waitFor waits for a channel to be closed, and reports whether it was.

@@ -60,7 +60,7 @@ func (x *exchange) sendStream() *failure {
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, http2.ErrNotProcessed) {
 		return x.broken(err)
 	}
-	if err == nil && !x.body.finished() {
+	if err == nil && !x.body.sent() {
 		x.upload = startUpload(x)
 	}
 	return nil
@@ -89,7 +89,7 @@ func (x *exchange) sendStreamBody(deadline int64) (*failure, error) {
 	default:
 		return nil, x.flushStream(x.attempt.stream, b.data, true, deadline)
 	}
-	err := x.flushStream(x.attempt.stream, x.out, b.finished(), deadline)
+	err := x.flushStream(x.attempt.stream, x.out, b.sent(), deadline)
 	x.out = x.out[:0]
 	return nil, err
 }

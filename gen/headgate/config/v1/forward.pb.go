@@ -395,7 +395,8 @@ func (x *ForwardTimeouts) GetIdle() *durationpb.Duration {
 	return nil
 }
 
-// Retry says when a failed attempt is made again, on another endpoint where there is one.
+// Retry says when a failed attempt is made again, on another endpoint where there is one. A body that streams is sent again
+// as far as it was read, if that is at most 64 KiB; what is longer is not tried again once some of it was sent.
 type Retry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Attempts after the first. 0 to 10. Default: 1. 0: no retries.
@@ -480,7 +481,8 @@ func (x *Retry) GetAllowNonIdempotent() bool {
 }
 
 // Hedge sends a second attempt when the first is slow, and takes the first answer that the route would not try again. It
-// is for idempotent requests whose body came with the head. Each further attempt goes to an endpoint that has none yet,
+// is for idempotent requests whose body is there, at most 64 KiB of it, before the first attempt has taken that long: it
+// is waited for. One that is longer or slower is sent once. Each further attempt goes to an endpoint that has none yet,
 // and counts among the cluster's requests and retries: without room there, there is none. The attempts that lose are
 // cancelled, and say nothing about their endpoints. Interim responses are not passed on.
 type Hedge struct {
