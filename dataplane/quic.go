@@ -3,6 +3,7 @@ package dataplane
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/netip"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
+	"github.com/headgate/headgate/dataplane/certificate"
 	"github.com/headgate/headgate/dataplane/http3"
 	"github.com/headgate/headgate/dataplane/listener"
 	"github.com/headgate/headgate/dataplane/proxy"
@@ -97,6 +99,29 @@ func (s *sockets) terms(b *boundSocket, q *quicSide) *http3.Terms {
 		},
 		Admit:   func(netip.AddrPort) bool { return q.HasRoom() },
 		Options: func() http3.Options { return s.engine.QUICOptions(b.slot) },
+		Failed:  func(err error) { countQUIC(&b.counts, err) },
+	}
+}
+
+// countQUIC counts a handshake of QUIC that came to nothing.
+func countQUIC(counts *listener.Counts, err error) {
+	fault := certificate.FaultOf(err)
+	if told, ok := errors.AsType[*quic.TransportError](err); ok && told.ErrorCode.IsCryptoError() {
+		switch {
+		case told.Remote: // an alert of TLS (RFC 9001 section 4.8)
+			fault = certificate.Alert
+		case fault == certificate.NoFault:
+			fault = certificate.BadProtocol
+		}
+	}
+	var timed interface{ Timeout() bool }
+	switch {
+	case fault != certificate.NoFault:
+		counts.Failed[fault].Add(1)
+	case errors.As(err, &timed) && timed.Timeout():
+		counts.Timeouts.Add(1)
+	default:
+		counts.Gone.Add(1)
 	}
 }
 

@@ -383,3 +383,34 @@ func TestHTTP3PortTaken(t *testing.T) {
 	}
 	_ = l.Close()
 }
+
+// Handshakes of QUIC that come to nothing are counted, by what they came to.
+func TestHTTP3FailedHandshakes(t *testing.T) {
+	k := newKeyring(t)
+	k.issue("site", "site.example")
+	_, address := newHeldSite(t)
+	g := start(t, Options{Folder: k.folder, Admin: "127.0.0.1:0"})
+	g.apply(strings.Replace(quicManifest(true, "", address), "certificates: [site]}}",
+		"certificates: [site], clientAuth: {caBundle: ca}}}", 1) + "caBundles: [{name: ca, file: ca.pem}]\n")
+	member := k.Issue([]string{"staff"})
+	with := func(c testca.Pair) func(*tls.Config) {
+		pair := c.TLS(t)
+		return func(config *tls.Config) {
+			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+		}
+	}
+	for reason, change := range map[string]func(*tls.Config){
+		"tls_certificate_error": with(testca.New(t, "another").Issue([]string{"staff"})),
+		"tls_protocol_error":    func(c *tls.Config) { c.NextProtos = []string{"hq"} },
+		"tls_alert_received": func(c *tls.Config) {
+			with(member)(c)
+			c.ServerName = "other.example"
+		},
+	} {
+		if c, err := k.overQUIC(g.at("web"), change); err == nil {
+			<-c.Context().Done()
+		}
+		want := fmt.Sprintf(`headgate_listener_refused_total{error_type=%q,headgate_listener="web"} 1`, reason)
+		until(t, want, func() bool { return strings.Contains(g.metrics(), want) })
+	}
+}

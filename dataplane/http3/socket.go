@@ -28,6 +28,9 @@ type Terms struct {
 	Admit func(peer netip.AddrPort) bool
 	// Options are the bounds of the next connection.
 	Options func() Options
+	// Failed is told why a connection ended before its handshake was over. It may be
+	// nil.
+	Failed func(err error)
 }
 
 // Bind opens a socket; address is host:port.
@@ -70,7 +73,11 @@ func (s *Socket) greet(ctx context.Context, info *quic.ClientInfo) (context.Cont
 	}
 	s.greeting.Add(1)
 	g := &greeting{socket: s}
-	context.AfterFunc(ctx, g.over)
+	context.AfterFunc(ctx, func() {
+		if g.over() && terms.Failed != nil {
+			terms.Failed(context.Cause(ctx))
+		}
+	})
 	return context.WithValue(ctx, greetingKey{}, g), nil
 }
 
@@ -82,10 +89,13 @@ type greeting struct {
 
 type greetingKey struct{}
 
-func (g *greeting) over() {
-	if !g.done.Swap(true) {
-		g.socket.greeting.Add(-1)
+// over reports whether it was the first to say so.
+func (g *greeting) over() bool {
+	if g.done.Swap(true) {
+		return false
 	}
+	g.socket.greeting.Add(-1)
+	return true
 }
 
 // Listener accepts the connections on a socket.

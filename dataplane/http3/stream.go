@@ -38,9 +38,10 @@ type Stream struct {
 	err      error // why it ended before its end
 
 	// Owned by the writer.
-	answered bool  // a head was sent
-	broken   error // why nothing can be written any more
-	unhook   func()
+	answered  bool  // a head was sent
+	broken    error // why nothing can be written any more
+	unhook    func()
+	frameHead [frameHeaderBytes]byte
 
 	closed atomic.Bool // our side has ended it
 	lost   atomic.Bool // the peer has reset it

@@ -48,8 +48,7 @@ func (s *Stream) WriteData(p []byte, end bool, deadline int64) (n int, err error
 	}
 	if len(p) > 0 {
 		_ = s.quic.SetWriteDeadline(at(deadline)) // never fails
-		var room [frameHeaderBytes]byte
-		if err := s.write(appendFrame(room[:0], frameData, len(p))); err != nil {
+		if err := s.write(appendFrame(s.frameHead[:0], frameData, len(p))); err != nil {
 			return 0, err
 		}
 		if err := s.write(p); err != nil {
@@ -75,6 +74,7 @@ func (s *Stream) endIf(end bool) error {
 		return s.broken
 	}
 	s.broken = errEnded
+	s.OnReset(nil) // what is heard of the stream from now on is its own end
 	s.closed.Store(true)
 	return s.quic.Close()
 }
