@@ -165,7 +165,7 @@ func (s *Stream) ReadHead(deadline int64) (*message.Response, error) {
 
 // nextHead makes the first head that was not read the current one. mu is held.
 func (s *Stream) nextHead() *message.Response {
-	putHead(s.current)
+	s.c.putHead(s.current)
 	s.current = s.heads[0]
 	s.heads = s.heads[:copy(s.heads, s.heads[1:])]
 	s.current.response(&s.response)

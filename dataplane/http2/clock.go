@@ -112,5 +112,6 @@ func (c *conn) slim() {
 	}
 	c.spare = nil
 	c.streams = streams{}
+	c.dropHeads()
 	c.dismissLocked()
 }

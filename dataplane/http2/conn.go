@@ -61,6 +61,7 @@ type conn struct {
 	asleepUntil int64     // when the reading goroutine wakes at the latest; 0: it does not sleep
 	watches     int       // how often it sleeps for a short time yet
 	spare       []*Stream
+	heads       []*head // empty
 
 	// Flow control.
 	sendWindow int64 // bytes that we may send
@@ -316,6 +317,7 @@ func (c *conn) release() {
 		s.discard()
 	}
 	c.spare = nil
+	c.dropHeads()
 	socket.PutBuffer(c.out)
 	c.out = nil
 }

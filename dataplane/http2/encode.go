@@ -34,6 +34,7 @@ type encoder struct {
 	byHash   [hashes]uint64  // the entry that was added last for a hash
 	sighted  [hashes]uint32  // the hash that was seen last
 	recent   [recents]uint64 // the entry that was used last for a name
+	misses   [recents]uint8  // values in a row that were not in the table
 	nameRoom []byte
 }
 
@@ -117,15 +118,16 @@ func (e *encoder) pair(dst []byte, place int, static uint8, name, value []byte, 
 		return e.literal(dst, 0x10, 4, static, name, value)
 	}
 	if n := e.recent[place]; n >= e.oldest && e.entry(n).same(name, value) {
+		e.misses[place] = 0
 		return appendInt(dst, 0x80, 7, staticLast+int(e.next-n))
 	}
-	if len(name)+len(value) > maxIndexed || len(name)+len(value)+32 > e.max {
+	if len(name)+len(value) > maxIndexed || len(name)+len(value)+32 > e.max || e.isFickle(place) {
 		return e.literal(dst, 0, 4, static, name, value)
 	}
 	hash := e.hash(static, name, value)
 	slot := hash % uint64(len(e.byHash))
 	if n := e.byHash[slot]; n >= e.oldest && e.entry(n).hash == hash && e.entry(n).same(name, value) {
-		e.recent[place] = n
+		e.recent[place], e.misses[place] = n, 0
 		return appendInt(dst, 0x80, 7, staticLast+int(e.next-n))
 	}
 	if tag := uint32(hash>>32) | 1; e.sighted[slot] != tag {
@@ -136,6 +138,23 @@ func (e *encoder) pair(dst []byte, place int, static uint8, name, value []byte, 
 	e.add(hash, name, value)
 	e.recent[place] = e.next - 1
 	return dst
+}
+
+// isFickle reports whether the values of a name have been new for so long that this
+// one is not looked for: but one of 16 is.
+func (e *encoder) isFickle(place int) bool {
+	const long, sampled = 32, 16
+	if place == 0 {
+		return false
+	}
+	if e.misses[place]++; e.misses[place] < long {
+		return false
+	}
+	if e.misses[place] == long+sampled {
+		e.misses[place] = long
+		return false
+	}
+	return true
 }
 
 func (e *encoder) hash(static uint8, name, value []byte) uint64 {

@@ -112,3 +112,34 @@ func BenchmarkEncodeHead(b *testing.B) {
 		out = e.fields(e.request(out[:0], &benchHead), fields, true)
 	}
 }
+
+// A value that is new each time is written as it is, without a look at the table;
+// one that has settled is found out about, and goes into the table.
+func TestFickleValues(t *testing.T) {
+	e := newEncoder()
+	var got []string
+	d := hpack.NewDecoder(tableBytes, func(f hpack.HeaderField) { got = append(got, f.Value) })
+	send := func(value string) (size int) {
+		got = got[:0]
+		block := e.field(e.begin(nil), message.Traceparent, message.Traceparent.Bytes(), []byte(value))
+		if _, err := d.Write(block); err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != 1 || got[0] != value {
+			t.Fatalf("got %q, want %q", got, value)
+		}
+		return len(block)
+	}
+	for i := range 1000 {
+		send(fmt.Sprint("new ", i))
+	}
+	if e.next != e.oldest {
+		t.Errorf("%d entries for values that were never seen twice", e.next-e.oldest)
+	}
+	for range 40 {
+		send("settled")
+	}
+	if n := send("settled"); n != 1 {
+		t.Errorf("a value that was sent 41 times takes %d bytes, want 1", n)
+	}
+}

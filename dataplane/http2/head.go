@@ -38,13 +38,55 @@ func getHead() *head { return headPool.Get().(*head) }
 
 // putHead takes a head back that nothing points to any more.
 func putHead(h *head) {
-	if h == nil || cap(h.store)+cap(h.cookies) > keptBytes {
-		return
+	if h != nil && h.reset() {
+		headPool.Put(h)
+	}
+}
+
+// reset forgets everything but the storage, and reports whether that is small
+// enough to be kept.
+func (h *head) reset() bool {
+	if cap(h.store)+cap(h.cookies) > keptBytes {
+		return false
 	}
 	fields := h.fields
 	fields.Reset()
 	*h = head{store: h.store[:0], cookies: h.cookies[:0], fields: fields}
-	headPool.Put(h)
+	return true
+}
+
+// maxHeads is how many heads a connection keeps for use.
+const maxHeads = 64
+
+// getHead is an empty head, and rather one that was in use just now. mu is held.
+func (c *conn) getHead() *head {
+	n := len(c.heads)
+	if n == 0 {
+		return getHead()
+	}
+	h := c.heads[n-1]
+	c.heads[n-1] = nil
+	c.heads = c.heads[:n-1]
+	return h
+}
+
+// putHead takes a head back that nothing points to any more. mu is held.
+func (c *conn) putHead(h *head) {
+	switch {
+	case h == nil:
+	case len(c.heads) >= maxHeads:
+		putHead(h)
+	case h.reset():
+		c.heads = append(c.heads, h)
+	}
+}
+
+// dropHeads lets go of the heads that are kept. mu is held.
+func (c *conn) dropHeads() {
+	for _, h := range c.heads {
+		headPool.Put(h)
+	}
+	c.heads = nil
 }
 
 // blame notes the first fault.

@@ -29,8 +29,7 @@ func (c *conn) onHeaders(f *frame, p []byte) error {
 		return connError(ProtocolError, "padding longer than the frame")
 	}
 	b := &c.block
-	putHead(b.head)
-	*b = block{open: true, stream: f.stream, end: f.has(flagEndStream), since: c.now, head: getHead()}
+	*b = block{open: true, stream: f.stream, end: f.has(flagEndStream), since: c.now, head: c.blankHead(b.head)}
 	c.decoder.begin()
 	if f.has(flagPriority) {
 		if len(p) < 5 {
@@ -42,6 +41,15 @@ func (c *conn) onHeaders(f *frame, p []byte) error {
 		p = p[5:]
 	}
 	return c.fragment(p, f.has(flagEndHeaders))
+}
+
+// blankHead is the head for the next block: what the last block was given, if it
+// brought nothing.
+func (c *conn) blankHead(left *head) *head {
+	if left != nil && left.reset() {
+		return left
+	}
+	return getHead()
 }
 
 // onContinuation takes a CONTINUATION frame (section 6.10).
@@ -145,7 +153,7 @@ func (c *conn) openStream() error {
 	}
 	c.nuisance.refund(creditFrame)
 	s.open(b.stream, c.peerWindow)
-	s.fault, s.head, b.head = fault, b.head, nil
+	s.fault, s.head, b.head = fault, b.head, c.getHead()
 	s.headRead, s.bodyLeft = true, s.head.requestBytes(&s.request)
 	s.recvEnd, s.readAt = b.end, c.now
 	c.streams.add(s)
@@ -188,7 +196,7 @@ func (c *conn) responseHead(s *Stream) error {
 		}
 	}
 	s.heads = append(s.heads, b.head)
-	b.head = nil
+	b.head = c.getHead()
 	s.notify()
 	return nil
 }
@@ -205,7 +213,7 @@ func (c *conn) trailers(s *Stream) error {
 	if s.bodyLeft > 0 {
 		return streamError(s.id, ProtocolError, "less DATA than Content-Length")
 	}
-	s.trailer, b.head = b.head, nil
+	s.trailer, b.head = b.head, c.getHead()
 	c.endRecv(s)
 	return nil
 }

@@ -355,16 +355,20 @@ const maxSpare = 256
 func (c *conn) recycle(s *Stream) {
 	c.lent--
 	socket.PutBuffer(s.in)
-	putHead(s.head)
-	putHead(s.trailer)
-	putHead(s.current)
+	c.putHead(s.head)
+	c.putHead(s.trailer)
+	c.putHead(s.current)
 	for _, h := range s.heads {
-		putHead(h)
+		c.putHead(h)
 	}
 	clear(s.heads)
 	s.in, s.r, s.consumed, s.owedAt = nil, 0, 0, 0
-	s.response, s.current = message.Response{}, nil
-	s.id, s.request, s.head, s.trailer, s.fault, s.method = 0, message.Request{}, nil, nil, nil, 0
+	if c.client {
+		s.response, s.current = message.Response{}, nil
+	} else {
+		s.request = message.Request{}
+	}
+	s.id, s.head, s.trailer, s.fault, s.method = 0, nil, nil, nil, 0
 	s.heads = s.heads[:0]
 	s.roomUsed, s.headRead, s.recvEnd, s.sentHead, s.sentEnd = false, false, false, false, false
 	s.err, s.oursReset = nil, false

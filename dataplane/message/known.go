@@ -45,6 +45,8 @@ const (
 	Baggage
 	Origin
 	GRPCTimeout
+	GRPCStatus
+	GRPCMessage
 	lastID
 )
 
@@ -62,6 +64,7 @@ var names = [lastID]string{
 	Server: "server", Location: "location", RetryAfter: "retry-after",
 	CacheControl: "cache-control", XRequestID: "x-request-id", HTTP2Settings: "http2-settings",
 	Baggage: "baggage", Origin: "origin", GRPCTimeout: "grpc-timeout",
+	GRPCStatus: "grpc-status", GRPCMessage: "grpc-message",
 }
 
 // String is the lower-case name, or "" for Other.

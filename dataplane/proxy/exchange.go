@@ -81,11 +81,11 @@ type state struct {
 
 	copy *pipe // where a mirror reads what streams of the body; nil: nowhere
 
-	drafts   *message.Fields // where the storage of fields came from; nil: they are not a stream's
-	copies   bool            // a large body, for want of a pipe between sockets
-	borrowed bool            // resp is a stream's
-	out      []byte          // what is written next
-	relayed  int64           // body bytes given to the client
+	draft    *draft // of a stream, where x.fields and x.out come from; nil: they are its own
+	copies   bool   // a large body, for want of a pipe between sockets
+	borrowed bool   // resp is a stream's
+	out      []byte // what is written next
+	relayed  int64  // body bytes given to the client
 
 	now     int64 // the last look at the clock; looking costs, so it is shared
 	begun   bool  // telemetry has heard of it

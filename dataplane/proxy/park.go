@@ -55,28 +55,42 @@ func (x *exchange) park() {
 	}
 }
 
-// shed lets go of what is not needed while an answer is awaited. Of all that are
-// awaited it would be more than the caches of a processor hold.
-func (x *exchange) shed() {
-	x.fields.Reset()
-	*x.drafts = x.fields
-	fieldsPool.Put(x.drafts)
-	x.drafts, x.fields = nil, message.Fields{}
-	socket.PutBuffer(x.out)
-	x.out = nil
+// A draft is what the heads that go to streams are written in.
+type draft struct {
+	fields message.Fields
+	out    []byte
 }
 
-// equip takes what heads are written in, unless the exchange has it.
+// drafts are few: only who writes has one. Those of all exchanges that await an
+// answer would be more than the caches of a processor hold.
+var drafts = sync.Pool{New: func() any { return new(draft) }}
+
+// equip takes a draft, unless the exchange has one.
 func (x *exchange) equip() {
-	if x.drafts == nil {
-		x.drafts = fieldsPool.Get().(*message.Fields)
-		x.fields = *x.drafts
-		x.out = socket.GetBuffer(0)[:0]
+	if x.draft == nil {
+		x.draft = drafts.Get().(*draft)
+		x.fields, x.out = x.draft.fields, x.draft.out
+		if x.out == nil {
+			x.out = make([]byte, 0, draftBytes)
+		}
 	}
 }
 
-// fieldsPool holds the storage of the fields of heads that are written to streams.
-var fieldsPool = sync.Pool{New: func() any { return new(message.Fields) }}
+// draftBytes are room for a head with a small body, which go to an upstream of
+// HTTP/1 in one write.
+const draftBytes = socket.SmallBuffer
+
+// shed gives the draft back.
+func (x *exchange) shed() {
+	d := x.draft
+	x.fields.Reset()
+	d.fields, d.out = x.fields, x.out[:0]
+	if cap(d.out) > draftBytes {
+		d.out = nil
+	}
+	x.draft, x.fields, x.out = nil, message.Fields{}, nil
+	drafts.Put(d)
+}
 
 // Answered goes on with an exchange whose answer has come, on the goroutine that
 // reads from the upstream if all of it is there and the client takes it at once.

@@ -243,9 +243,22 @@ func (t *clusterTable) touch(generation uint64) {
 
 func (r *Recorder) newLife() life { return life{created: time.Now()} }
 
+// find is the series of an address that the snapshot lists, or nil.
+func (t *clusterTable) find(address string) *endpointSeries {
+	if len(t.list) <= 4 { // a map costs more
+		for _, e := range t.list {
+			if e.address == address {
+				return e
+			}
+		}
+		return nil
+	}
+	return t.endpoints[address]
+}
+
 // endpoint is the series of an address of the cluster.
 func (t *clusterTable) endpoint(address string) *endpointSeries {
-	e := t.endpoints[address]
+	e := t.find(address)
 	if e == nil {
 		e = t.series.found.endpoint(address)
 	}
@@ -270,6 +283,11 @@ func (v *View) routeOf(route *snapshot.Route) *routeSeries {
 func (v *View) clusterOf(c *snapshot.Cluster) *clusterTable {
 	if c == nil {
 		return nil
+	}
+	if c.Index < len(v.clusters) { // most often it is this snapshot's
+		if t := v.clusters[c.Index]; t.series.name == c.Name && !t.series.dropped.Load() {
+			return t
+		}
 	}
 	if i, ok := v.places[c.Name]; ok && !v.clusters[i].series.dropped.Load() {
 		return v.clusters[i]
