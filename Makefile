@@ -20,13 +20,14 @@ help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
 .PHONY: build
-build: ## Build the programs into build/
+build: ## Build the programs into build/, as they are to be used: by the profile in cmd/dataplane
 	@mkdir -p build
 	go build -o build/ ./cmd/...
 
 .PHONY: run
-run: build ## Run two example backends and a data plane in front of them, until Ctrl-C
-	@go build -o build/backend ./examples/backend
+run: ## Run two example backends and a data plane in front of them, until Ctrl-C
+	@mkdir -p build
+	go build -pgo=off -o build/ ./cmd/... ./examples/backend
 	@PATH="$(CURDIR)/build:$$PATH" examples/quickstart/run
 
 .PHONY: test
@@ -73,6 +74,15 @@ bench: build ## Measure the data plane beside nginx and HAProxy; needs two cores
 	@.ci/packages
 	go build -o build/bench ./bench
 	build/bench $(BENCH)
+
+# The compiler reads cmd/dataplane/default.pgo at each build and lays the hot paths out by it.
+.PHONY: profile
+profile: build ## Record the profile that the data plane is built by (two cores, minutes)
+	@.ci/packages
+	go build -o build/bench ./bench
+	rm -rf build/profiles
+	build/bench -rounds 1 -each 8s -profiles build/profiles -only get-100,get-10k,post-10k,fresh,tls-100,h2,grpc,log
+	go tool pprof -proto build/profiles/*.pprof > cmd/dataplane/default.pgo
 
 .PHONY: clean
 clean: ## Remove build/

@@ -27,6 +27,7 @@ func main() {
 	twin := flag.Bool("twin", false, "measure a second nginx too: how far it is from the first is how far to trust a ratio")
 	md := flag.String("md", "", "a file for the table of all ratios, in Markdown")
 	p := plan{}
+	flag.StringVar(&p.profiles, "profiles", "", "a directory for a CPU profile of the data plane in each round")
 	flag.IntVar(&p.rounds, "rounds", 5, "rounds; all proxies are started afresh in each")
 	flag.IntVar(&p.cores, "cores", 1, "cores of each proxy; on a machine with fewer than twice as many the load is on some of them too")
 	flag.DurationVar(&p.each, "each", 1200*time.Millisecond, "load on each proxy in a round")

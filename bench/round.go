@@ -14,6 +14,8 @@ type plan struct {
 	slice  time.Duration // of load on one proxy before the next has its turn
 	warmUp time.Duration // of load on each proxy that is not counted
 	cores  int           // of each proxy, where the scenario does not say
+
+	profiles string // the directory of CPU profiles; "": none are made
 }
 
 // sample is what one proxy did in one round.
@@ -70,6 +72,7 @@ func (p plan) turns(all []*running, b *backend, r *result) ([]sample, error) {
 	if r.rate > 0 {
 		slice *= openSlices
 	}
+	profiled := p.profile(all, r)
 	others := startNoise(pids)
 	samples := make([]sample, len(all))
 	for lap := range int(max(1, p.each/slice)) {
@@ -83,7 +86,7 @@ func (p plan) turns(all []*running, b *backend, r *result) ([]sample, error) {
 	for i := range samples {
 		samples[i].noise = others.share()
 	}
-	return samples, nil
+	return samples, profiled()
 }
 
 // openSlices is how much longer slices are while requests arrive by themselves:

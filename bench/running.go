@@ -23,6 +23,7 @@ type running struct {
 	exit    error
 	said    string // the file with what it wrote to stdout and stderr
 	pids    []int  // its process and those below it
+	admin   int    // the port of its admin page, if it has one
 	load    *load
 }
 
@@ -47,7 +48,7 @@ func (w *site) start(ctx context.Context, t target, s *scenario) (*running, erro
 		Certificate: w.authority.certificate, Key: w.authority.key, Both: w.authority.both,
 		Cores: w.layout.cores, Log: s.log, Large: t.largeBuffers,
 	}
-	r := &running{target: t, at: endpoint{port: set.Port}, said: filepath.Join(w.dir, t.name+".out")}
+	r := &running{target: t, at: endpoint{port: set.Port}, admin: set.Admin, said: filepath.Join(w.dir, t.name+".out")}
 	if s.tls {
 		r.at = endpoint{port: set.TLSPort, tls: w.authority}
 	}

@@ -36,7 +36,7 @@ func build(run func() int) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(programs)) }()
-	compile := exec.Command("go", "build", "-o", programs+"/",
+	compile := exec.Command("go", "build", "-pgo=off", "-o", programs+"/",
 		"../cmd/dataplane", "../cmd/ctl", "./backend", "./controlplane-go")
 	if out, err := compile.CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("go build: %w\n%s", err, out)

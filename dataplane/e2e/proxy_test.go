@@ -24,7 +24,7 @@ var programDir = filepath.Join(os.TempDir(), fmt.Sprintf("headgate-e2e-%d", os.G
 
 var program = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(programDir, "dataplane")
-	args := []string{"build", "-o", path}
+	args := []string{"build", "-pgo=off", "-o", path}
 	if raced {
 		args = append(args, "-race")
 	}

@@ -122,7 +122,7 @@ func (x *exchange) connect(fresh bool) *failure {
 
 // rested is how long a connection may have been idle, in nanoseconds, to be used
 // again without a look. Busy ones change hands sooner.
-const rested = int64(500 * time.Microsecond)
+const rested = int64(2 * time.Millisecond)
 
 // mustLook reports whether a used connection is looked at first. If it was
 // closed, the request then goes elsewhere at no risk; if there is something to
