@@ -53,12 +53,12 @@ func (g *gate) settles() {
 // inFlight says what is in flight, "": nothing.
 func (g *gate) inFlight() (left string) {
 	for _, c := range g.registry.Status() {
-		if c.InFlight != 0 || c.Retries != 0 || c.Mirrors != 0 || c.Waiting != 0 {
-			left += fmt.Sprintf("%s: %d requests, %d retries, %d mirrors, %d waiting; ", c.Name, c.InFlight, c.Retries, c.Mirrors, c.Waiting)
+		if c.InFlight != 0 || c.Retries != 0 || c.Mirrors != 0 || c.Waiting != 0 || c.Awaiting != 0 {
+			left += fmt.Sprintf("%s: %d requests, %d retries, %d mirrors, %d waiting, %d in the adaptive limit; ", c.Name, c.InFlight, c.Retries, c.Mirrors, c.Waiting, c.Awaiting)
 		}
 		for _, e := range c.Endpoints {
-			if e.InFlight != 0 {
-				left += fmt.Sprintf("%s: %d attempts; ", e.Address, e.InFlight)
+			if e.InFlight != 0 || e.Waiting != 0 {
+				left += fmt.Sprintf("%s: %d attempts, %d waiting; ", e.Address, e.InFlight, e.Waiting)
 			}
 		}
 	}

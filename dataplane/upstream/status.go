@@ -19,6 +19,7 @@ type ClusterStatus struct {
 	Connections int   // open, idle or not, or being opened
 	Waiting     int   // requests that wait for a connection
 	Adaptive    int   // how many requests may wait for an answer, by a limit that follows latency; 0: there is none
+	Awaiting    int64 // of these, by the same limit
 	Panicked    bool  // so few endpoints are available that health is ignored
 	Endpoints   []EndpointStatus
 	Resolution  *Resolution // of the name whose addresses are the endpoints; nil: they are listed
@@ -45,6 +46,7 @@ type EndpointStatus struct {
 
 	HasCircuit bool // the cluster has a breaker
 	Circuit    CircuitState
+	Trials     int       // under way, of a half-open circuit
 	NextTry    time.Time // of an open circuit; zero otherwise
 
 	InFlight int64 // attempts
@@ -80,7 +82,7 @@ func (c *Cluster) Status() ClusterStatus {
 		Panicked: c.picker.Load().panicked,
 	}
 	if a := c.group.adaptive.Load(); a != nil {
-		s.Adaptive = int(a.most.Load())
+		s.Adaptive, s.Awaiting = int(a.most.Load()), a.waiting.Load()
 	}
 	s.Connections, s.Waiting = c.group.connections.Counts()
 	c.group.mu.Lock()
@@ -125,6 +127,7 @@ func (e *Endpoint) status(config *snapshot.Endpoint) EndpointStatus {
 	if s.Circuit = e.circuit.State(); s.Circuit == breaker.Open {
 		s.NextTry = socket.At(e.circuit.Until())
 	}
+	s.Trials = e.circuit.Trials()
 	if s.State == health.Ejected {
 		s.EjectedUntil = socket.At(e.ejection.Until())
 	}

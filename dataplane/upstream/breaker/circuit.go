@@ -67,6 +67,9 @@ func (c *Circuit) Epoch() uint32 { return c.epoch }
 // Until is when Tick is due; 0 if the circuit is closed.
 func (c *Circuit) Until() int64 { return c.until }
 
+// Trials is how many trials are under way.
+func (c *Circuit) Trials() int { return c.given - c.passed }
+
 // NewTicket is for an attempt that is no trial and begins in the given epoch.
 func NewTicket(epoch uint32) Ticket { return Ticket{epoch: epoch} }
 
