@@ -391,8 +391,7 @@ func (x *exchange) Left() bool {
 // glance is when a wait for the upstream is broken off to look around; 0: it is
 // not. Of clients that leave, their streams and the lookout tell.
 func (x *exchange) glance() int64 {
-	switch {
-	case x.upload != nil && x.upload.endedAt.Load() == 0:
+	if x.upload != nil && x.upload.endedAt.Load() == 0 {
 		return x.now + watchUpload
 	}
 	return 0
