@@ -33,6 +33,13 @@ const maxChoices = 16
 
 // bindUDP is the socket at the address of a listener that is bound to tcp. The caller
 // holds mu.
+//
+// A port does not move from one host to all, or back, while HTTP/3 is served on it,
+// as TCP does: of two sockets the kernel gives a packet to the one of the single host,
+// so connections that begin would come to the socket that is on its way out for as
+// long as those drain that are open, and which of the two a packet belongs to, the
+// kernel cannot know. The apply is refused, by the field http3; taken in two, with
+// HTTP/3 turned off between them and drained, it goes through.
 func (s *sockets) bindUDP(l *snapshot.Listener, tcp net.Addr) (*udpSocket, error) {
 	host, _, err := net.SplitHostPort(l.Address)
 	if err != nil {

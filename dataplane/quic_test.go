@@ -414,3 +414,26 @@ func TestHTTP3FailedHandshakes(t *testing.T) {
 		until(t, want, func() bool { return strings.Contains(g.metrics(), want) })
 	}
 }
+
+// A port with HTTP/3 does not move from one host to all: that is refused, and what
+// ran serves on by both protocols.
+func TestHTTP3DoesNotMove(t *testing.T) {
+	k := newKeyring(t)
+	k.issue("site", "site.example")
+	_, address := newHeldSite(t)
+	g := start(t, Options{Folder: k.folder})
+	one := freePort(t).String()
+	at := func(a string) string {
+		return strings.Replace(quicManifest(true, "", address), "127.0.0.1:0", a, 1)
+	}
+	g.apply(at(one))
+	_, port, _ := net.SplitHostPort(one)
+	r := g.refused(control.Request{Snapshot: parse(t, at("0.0.0.0:"+port))}, control.ReasonNode)
+	if len(r.Violations) != 1 || r.Violations[0].Path != "listeners[0].http3" {
+		t.Errorf("refused: %v", r)
+	}
+	k.mustQUIC(g.at("web")).expect("/own", "own")
+	if a := k.mustSecure(g.at("web")).mustGet(t, "/own"); a.body != "own" {
+		t.Error(a)
+	}
+}
