@@ -24,7 +24,7 @@ func (l later) Read([]byte) (int, error) { <-l.event; return 0, io.EOF }
 // put sends a body and returns the answer.
 func (v *visitor) put(t *testing.T, body io.Reader, trailers ...string) *http.Response {
 	t.Helper()
-	request, err := http.NewRequest("PUT", v.base+"/", body)
+	request, err := http.NewRequest(http.MethodPut, v.base+"/", body)
 	if err != nil {
 		t.Fatal(err)
 	}
