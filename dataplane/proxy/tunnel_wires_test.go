@@ -49,21 +49,24 @@ func TestTunnelBytes(t *testing.T) {
 // TestTunnelHalfClose has the backend end its side first: the client can still
 // send, and all of it arrives.
 func TestTunnelHalfClose(t *testing.T) {
-	got := make(chan string, len(wires))
+	var reports sync.Map // of chan string, by the path of the tunnel: the pairs run beside each other
 	handle := func(h *handshake) {
 		p := h.open("last words")
 		_ = p.CloseWrite()
 		rest, err := io.ReadAll(struct{ io.Reader }{p})
-		got <- fmt.Sprint(string(rest), " ", err)
+		report, _ := reports.Load(h.path)
+		report.(chan string) <- fmt.Sprint(string(rest), " ", err)
 	}
 	overTunnels(t, handle, func(t *testing.T, s *switcher) {
-		o := s.mustOpen(s.ask("/chat", ""))
+		path, report := "/"+t.Name(), make(chan string, 1)
+		reports.Store(path, report)
+		o := s.mustOpen(s.ask(path, ""))
 		defer o.Close()
 		o.reads(t, "last words")
 		o.ends(t)
 		_, _ = io.WriteString(o, "and mine")
 		_ = o.CloseWrite()
-		if rest := within(t, got); rest != "and mine <nil>" {
+		if rest := within(t, report); rest != "and mine <nil>" {
 			t.Errorf("the backend reads %q", rest)
 		}
 	})
