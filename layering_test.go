@@ -109,7 +109,7 @@ type room struct {
 // rooms lists the module's packages with what they import, tests left out.
 func rooms(t *testing.T) []room {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-e", "-deps", "-json=ImportPath,Imports", "./...").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-pgo=off", "-e", "-deps", "-json=ImportPath,Imports", "./...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
