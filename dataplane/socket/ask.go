@@ -74,6 +74,6 @@ func (c *Conn) askThenRead(fd uintptr) bool {
 	if c.tryRead(fd) {
 		return true
 	}
-	c.hops = 0
+	c.hops.vain()
 	return false
 }

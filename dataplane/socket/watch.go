@@ -243,7 +243,8 @@ func (c *Conn) FillNow() (bool, error) {
 	case w == nil || !w.inside:
 		return c.FillAhead(), nil
 	}
-	if w.dry {
+	looked := w.dry
+	if looked {
 		// Whoever was answered asks again in a moment. Letting others run first
 		// makes it likely that the next request is there at the first look, which
 		// saves the wait in the poller.
@@ -253,6 +254,15 @@ func (c *Conn) FillNow() (bool, error) {
 		runtime.Gosched()
 		w.dry = false
 	}
+	there, err := c.fillDry(w)
+	if !there && err == nil && looked {
+		w.hops.vain()
+	}
+	return there, err
+}
+
+// fillDry is FillNow when nothing is buffered.
+func (c *Conn) fillDry(w *watch) (bool, error) {
 	if c.under != nil {
 		return c.fillSecureNow()
 	}
