@@ -1,6 +1,10 @@
 package http1
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/headgate/headgate/dataplane/message"
+)
 
 // maxForeignLine is how much of a first line is waited for to see whether it is
 // one of HTTP, in bytes.
@@ -9,8 +13,10 @@ const maxForeignLine = 1 << 10
 // Foreign tells, of bytes that ParseRequest has refused and that begin a
 // connection, whether their sender speaks something else than HTTP/1, rather than
 // that badly: then an answer of HTTP/1 would mean nothing to it. The first line
-// of a request that is only malformed has a word that begins with "HTTP/", or
-// its second word is a target in one of the forms of RFC 9112 section 3.2.
+// of a request that is only malformed begins with a method that is known, has a
+// word that begins with "HTTP/", or its second word is a target in one of the forms of RFC 9112 section 3.2. A line
+// of the PROXY protocol that is not believed stands before a request, whose sender
+// is to hear of it.
 //
 // known is false while the line has not come to its end and may yet show what it
 // is. Bytes that are no text are taken as they are there.
@@ -35,6 +41,12 @@ func isText(c byte) bool {
 	return c >= ' ' && c < 0x7f || c == '\t' || c == '\r'
 }
 
+// startsHTTP reports whether the first word of a line is a method of HTTP, or the
+// beginning of a line of the PROXY protocol.
+func startsHTTP(word []byte) bool {
+	return message.ParseMethod(word) != message.MethodOther || string(word) == "PROXY"
+}
+
 // looksLikeRequest reports whether a line, or its beginning, has what shows that a
 // request was meant.
 func looksLikeRequest(line []byte) bool {
@@ -45,6 +57,8 @@ func looksLikeRequest(line []byte) bool {
 		case len(word) == 0:
 			return false
 		case hasPrefixFold(word, "http/"):
+			return true
+		case n == 0 && len(rest) > 0 && startsHTTP(word):
 			return true
 		case n == 0:
 			method = word
