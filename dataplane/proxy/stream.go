@@ -3,7 +3,6 @@ package proxy
 import (
 	"errors"
 	"io"
-	"os"
 	"runtime/debug"
 	"strconv"
 	"sync"
@@ -181,7 +180,7 @@ func (x *exchange) writeStreamHead(body message.Body, end bool) *failure {
 	x.answerFields(body)
 	err := x.stream.WriteResponseHead(x.resp.Status, &x.fields, end, x.idleDeadline())
 	x.out = x.out[:0]
-	return streamFailure(err)
+	return notTaken(err)
 }
 
 // answerFields makes the fields of the upstream's answer those that the client is
@@ -219,7 +218,7 @@ func (x *exchange) addEdits(e *edits) {
 func (x *exchange) putStream(data []byte) *failure {
 	x.ended = x.decoder.Done() && x.trailers().Len() == 0
 	_, err := x.stream.WriteData(data, x.ended, x.idleDeadline())
-	return streamFailure(err)
+	return notTaken(err)
 }
 
 // endStream ends the answer, with trailers if there are any.
@@ -227,7 +226,7 @@ func (x *exchange) endStream(kind message.BodyKind) *failure {
 	if x.ended || kind == message.BodyNone || kind == message.BodyLength && x.relayed == 0 {
 		return nil
 	}
-	return streamFailure(x.stream.WriteTrailers(x.trailers(), x.idleDeadline()))
+	return notTaken(x.stream.WriteTrailers(x.trailers(), x.idleDeadline()))
 }
 
 // trailers are those of the answer.
@@ -236,17 +235,6 @@ func (x *exchange) trailers() *message.Fields {
 		return st.Trailers()
 	}
 	return x.decoder.Trailers()
-}
-
-// streamFailure is the failure of a client's stream that takes no more, or nil.
-func streamFailure(err error) *failure {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &failure{reason: reasonClientGone, detail: "the client did not take the answer in time", final: true}
-	}
-	return clientGone()
 }
 
 // sayStream sends an answer of our own on a stream. A client of gRPC is told in
