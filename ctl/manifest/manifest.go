@@ -101,7 +101,12 @@ func Parse(sources ...Source) (*Manifest, []Fault) {
 	m := &Manifest{Snapshot: &configv1.Snapshot{}}
 	var faults []Fault
 	for _, source := range sources {
-		for _, piece := range split(source.Data) {
+		data, fault := text(source)
+		if fault != nil {
+			faults = append(faults, *fault)
+			continue
+		}
+		for _, piece := range split(data) {
 			d, found := newDocument(source.Name, piece)
 			faults = append(faults, found...)
 			if d != nil && len(faults) == 0 {

@@ -267,3 +267,42 @@ func again(t *testing.T, m *Manifest) {
 		t.Fatalf("%v\n%s", faults, text.String())
 	}
 }
+
+// What would be a line break to a parser of YAML is written as an escape.
+func TestRoundTripOfBreaks(t *testing.T) {
+	const value = "a\u0085b\u2028c\u2029d\re\nf"
+	in := &configv1.Snapshot{Version: value, Listeners: []*configv1.Listener{{Name: value}}}
+	for name, write := range map[string]func(*bytes.Buffer) error{
+		"yaml": func(b *bytes.Buffer) error { return Write(b, in) },
+		"json": func(b *bytes.Buffer) error { return WriteJSON(b, in) },
+	} {
+		var text bytes.Buffer
+		if err := write(&text); err != nil {
+			t.Fatal(name, err)
+		}
+		out, faults := Parse(Source{Name: name, Data: text.Bytes()})
+		if out == nil {
+			t.Fatal(name, faults, text.String())
+		}
+		if diff := cmp.Diff(in, out.Snapshot, protocmp.Transform()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// A line ends with a newline, a carriage return or both, and nothing else.
+func TestLines(t *testing.T) {
+	for name, test := range map[string]struct{ data, want string }{
+		"carriage returns": {"version: a\rlisteners:\r- limits: {maxHeaders: many}\r", "f:3:24: listeners[0].limits.maxHeaders: \"many\" is not a whole number from 0 to 4294967295"},
+		"both":             {"version: a\r\n---\r\nlisteners:\r\n- limits: {maxHeaders: many}\r\n", "f:4:24: listeners[0].limits.maxHeaders: \"many\" is not a whole number from 0 to 4294967295"},
+		"next line":        {"version: a\u0085b\n", `f:1:11: U+0085 is a line break in one version of YAML and none in another (write it as "\u0085", in double quotes)`},
+		"line separator":   {"version: a\nnode: é\u2028b\n", `f:2:8: U+2028 is a line break in one version of YAML and none in another (write it as "\u2028", in double quotes)`},
+		"UTF-16":           {"\xff\xfev\x00e\x00r\x00", "f:1:1: byte 0xff is not UTF-8 (save the file as UTF-8)"},
+		"Latin-1":          {"version: a\r\rnode: \xe9\r", "f:3:7: byte 0xe9 is not UTF-8 (save the file as UTF-8)"},
+	} {
+		_, faults := Parse(Source{Name: "f", Data: []byte(test.data)})
+		if len(faults) != 1 || faults[0].Error() != test.want {
+			t.Errorf("%s: %q, want %s", name, faults, test.want)
+		}
+	}
+}

@@ -48,9 +48,13 @@ func WriteJSON(w io.Writer, s *configv1.Snapshot) error {
 		return err
 	}
 	out.WriteByte('\n')
-	_, err = out.WriteTo(w)
+	_, err = escapeBreaks.WriteString(w, out.String())
 	return err
 }
+
+// escapeBreaks writes the breaks that text refuses as escapes. In JSON it stands
+// in strings only.
+var escapeBreaks = strings.NewReplacer("\u0085", `\u0085`, "\u2028", `\u2028`, "\u2029", `\u2029`)
 
 // flatWidth is the width up to which fields or elements stand on one line.
 const flatWidth = 72
@@ -149,7 +153,15 @@ func durationText(d *durationpb.Duration) string {
 	return strconv.FormatInt(int64(value), 10) + "ns"
 }
 
-func textNode(s string) *yaml.Node { return scalarNode("!!str", s) }
+// textNode is a text. One with the breaks that text refuses stands in double
+// quotes, where they are escaped.
+func textNode(s string) *yaml.Node {
+	n := scalarNode("!!str", s)
+	if strings.ContainsAny(s, "\u0085\u2028\u2029") {
+		n.Style = yaml.DoubleQuotedStyle
+	}
+	return n
+}
 
 func scalarNode(tag, value string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: value}
