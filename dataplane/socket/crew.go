@@ -26,7 +26,9 @@ type crewShard struct {
 	fewest int  // of spare since the last look
 	looks  bool // a look is due
 	closed bool
-	_      [64]byte // cores share no line
+
+	out Outbox
+	_   [64]byte // cores share no line
 }
 
 // NewCrew makes a crew of so many shards; connections of one shard share a lock.
@@ -52,6 +54,9 @@ func (c *Crew) Close() {
 }
 
 func (c *Crew) shard(n int) *crewShard { return &c.shards[uint(n)%uint(len(c.shards))] }
+
+// Outbox is that of the connections of a shard.
+func (c *Crew) Outbox(shard int) *Outbox { return &c.shard(shard).out }
 
 // take gives a member to a watch.
 func (s *crewShard) take(w *watch) *member {

@@ -219,6 +219,15 @@ func (c *Conn) watched() *watch {
 	return nil
 }
 
+// outbox is by which small writes go, if the reader writes them: nil for others,
+// and for nil.
+func (w *watch) outbox() *Outbox {
+	if w == nil || w.away {
+		return nil
+	}
+	return &w.shard.out
+}
+
 // Leave makes the connection one like any other until Ready returns: its methods
 // may then be called from the goroutines that their comments allow.
 func (c *Conn) Leave() {
@@ -251,7 +260,9 @@ func (c *Conn) FillNow() (bool, error) {
 		if !w.hops.next() {
 			return false, nil
 		}
-		runtime.Gosched()
+		if !c.yielded() {
+			runtime.Gosched()
+		}
 		w.dry = false
 	}
 	there, err := c.fillDry(w)
@@ -275,6 +286,17 @@ func (c *Conn) fillDry(w *watch) (bool, error) {
 		return false, io.EOF
 	}
 	return n > 0, err
+}
+
+// yielded reports whether others ran since the last write.
+func (c *Conn) yielded() bool {
+	w := &c.wire
+	if c.under != nil {
+		w = &c.under.wire
+	}
+	others := w.others
+	w.others = false
+	return others
 }
 
 // serveAlone is Watch for a connection that the poller does not know.

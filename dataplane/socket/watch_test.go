@@ -359,7 +359,7 @@ func TestAsk(t *testing.T) {
 			_ = far.Close()
 		}()
 		for range 2 {
-			n, err := c.Ask([]byte("ping"), Now()+int64(time.Minute))
+			n, err := c.Ask([]byte("ping"), Now()+int64(time.Minute), &Outbox{})
 			for err == nil && len(c.Buffered()) < 7 {
 				err = c.Fill(0, 0)
 			}
@@ -378,16 +378,17 @@ func TestAsk(t *testing.T) {
 // TestAskFails says what was written, and what came of the wait.
 func TestAskFails(t *testing.T) {
 	c, far := pair(t)
-	if n, err := c.Ask([]byte("ping"), Now()+int64(time.Millisecond)); n != 4 || !errors.Is(err, os.ErrDeadlineExceeded) {
+	out := &Outbox{}
+	if n, err := c.Ask([]byte("ping"), Now()+int64(time.Millisecond), out); n != 4 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("%d, %v", n, err)
 	}
 	huge := make([]byte, 64<<20)
-	if n, err := c.Ask(huge, Now()+int64(time.Minute)); n == 0 || n == len(huge) || err != nil {
+	if n, err := c.Ask(huge, Now()+int64(time.Minute), out); n == 0 || n == len(huge) || err != nil {
 		t.Errorf("%d of more than fits, %v", n, err)
 	}
 	_ = far.Close()
 	for {
-		if n, err := c.Ask([]byte("ping"), Now()+int64(time.Minute)); n == 0 || err != nil {
+		if n, err := c.Ask([]byte("ping"), Now()+int64(time.Minute), out); n == 0 || err != nil {
 			break
 		}
 	}

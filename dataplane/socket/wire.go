@@ -24,6 +24,9 @@ type wire struct {
 	transmit func(fd uintptr)
 	from     []byte
 	sent     int
+	out      *Outbox
+	parcel   parcel
+	others   bool // others ran since the last write
 }
 
 // wireOf is the wire of a TCP or unix connection; that of another has no raw.
@@ -68,19 +71,29 @@ func (w *wire) receiveOnce(fd uintptr) bool {
 }
 
 // write writes what there is room for, and reports how much that was. An error
-// comes again at the next write.
-func (w *wire) write(p []byte) int {
+// comes again at the next write. It goes by the outbox unless that is nil.
+func (w *wire) write(p []byte, out *Outbox) int {
 	if w.raw == nil {
 		return 0
 	}
 	if w.transmit == nil {
-		w.transmit = func(fd uintptr) { w.sent, _ = sendNow(int(fd), w.from) }
+		w.transmit = func(fd uintptr) { w.sent, _ = w.send(int(fd), w.from, w.out) }
 	}
-	w.from, w.sent = p, 0
+	w.from, w.out, w.sent = p, out, 0
 	err := w.raw.Control(w.transmit)
-	w.from = nil
+	w.from, w.out = nil, nil
 	if err != nil {
 		return 0
 	}
 	return w.sent
+}
+
+// send is write for who holds the descriptor. What is long goes by itself.
+func (w *wire) send(fd int, p []byte, out *Outbox) (n int, err error) {
+	if out == nil || len(p) > parcelBytes {
+		w.others = false
+		return sendNow(fd, p)
+	}
+	n, w.others, err = out.post(&w.parcel, fd, p)
+	return n, err
 }

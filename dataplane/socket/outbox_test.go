@@ -1,0 +1,119 @@
+package socket
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// descriptor is that of a connection that lives as long as the test.
+func descriptor(tb testing.TB, c *Conn) int {
+	tb.Helper()
+	var out int
+	if err := c.raw.Control(func(fd uintptr) { out = int(fd) }); err != nil {
+		tb.Fatal(err)
+	}
+	return out
+}
+
+// What many put into an outbox at the same time arrives, each at its own peer,
+// all of it, in order, and once.
+func TestOutbox(t *testing.T) {
+	const senders, rounds = 2 * outboxFull, 50
+	var out Outbox
+	var wg sync.WaitGroup
+	for range senders {
+		c, far := pair(t)
+		fd := descriptor(t, c)
+		wg.Go(func() {
+			for i := range rounds {
+				n, err := c.wire.send(fd, binary.BigEndian.AppendUint32(nil, uint32(i)), &out)
+				if n != 4 || err != nil {
+					t.Errorf("round %d: %d, %v", i, n, err)
+				}
+			}
+			_ = c.CloseWrite()
+		})
+		wg.Go(func() { checkRounds(t, far, rounds) })
+	}
+	wg.Wait()
+	if out.last != nil || out.n != 0 {
+		t.Errorf("%d are left in the outbox", out.n)
+	}
+}
+
+func checkRounds(t *testing.T, far net.Conn, rounds int) {
+	got, err := io.ReadAll(far)
+	var want []byte
+	for i := range rounds {
+		want = binary.BigEndian.AppendUint32(want, uint32(i))
+	}
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
+
+// They are written in the order in which they came; one that fails or finds no
+// room says so and holds up nobody.
+func TestOutboxOrder(t *testing.T) {
+	var out Outbox
+	near, far := pair(t)
+	full, _ := pair(t)
+	fill(t, descriptor(t, full))
+	parcels := []*parcel{
+		{fd: descriptor(t, near), bytes: []byte("a")},
+		{fd: descriptor(t, full), bytes: []byte("b")},
+		{fd: -1, bytes: []byte("c")},
+		{fd: descriptor(t, near), bytes: []byte("d")},
+	}
+	for _, p := range parcels {
+		out.put(p)
+	}
+	if !out.flush() || out.flush() {
+		t.Error("a flush writes all that there is")
+	}
+	for i, want := range []error{nil, syscall.EAGAIN, syscall.EBADF, nil} {
+		p := parcels[i]
+		if !p.done.Load() || p.err != want || p.n != len(p.bytes) && want == nil {
+			t.Errorf("%d: %v, %d, %v, want %v", i, p.done.Load(), p.n, p.err, want)
+		}
+	}
+	got := make([]byte, 2)
+	if _, err := io.ReadFull(far, got); err != nil || string(got) != "ad" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// fill writes until there is no more room.
+func fill(t *testing.T, fd int) {
+	t.Helper()
+	chunk := make([]byte, 64<<10)
+	for {
+		if _, err := sendNow(fd, chunk); err == syscall.EAGAIN {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// One that fills the outbox does not wait for others to run.
+func TestOutboxFull(t *testing.T) {
+	var out Outbox
+	near, _ := pair(t)
+	for range outboxFull - 1 {
+		if !out.put(&parcel{fd: descriptor(t, near), bytes: []byte("x")}) {
+			t.Fatal("it is full too early")
+		}
+	}
+	if n, others, err := out.post(&near.wire.parcel, descriptor(t, near), []byte("y")); n != 1 || others || err != nil {
+		t.Errorf("%d, %v, %v", n, others, err)
+	}
+	if out.n != 0 {
+		t.Errorf("%d are left", out.n)
+	}
+}
