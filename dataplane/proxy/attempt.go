@@ -200,7 +200,7 @@ func (x *exchange) ask() *failure {
 	a := &x.attempt
 	a.sentAt, a.facts.SentAt = x.now, x.now
 	x.beginWait()
-	n, err := a.up.Ask(x.out, earlier(x.headDeadline(), x.glance()), x.conn.engine.crew.Outbox(x.conn.shard))
+	n, err := a.up.Ask(x.out, earlier(x.headDeadline(), x.glance()))
 	left := x.endWait()
 	a.sent = n > 0
 	if left {

@@ -9,19 +9,18 @@ import (
 // question is what Ask is about to write.
 type question struct {
 	bytes []byte
-	out   *Outbox
 	sent  int
 	asked bool // bytes were given to the kernel, sent of them
 }
 
 // Ask writes p and waits for the first bytes that come after it, which it adds
 // to Buffered, as Fill does. n is how much of p was written; if that is not all,
-// nothing was awaited, and Write has to say why. Nothing may be buffered. Others
-// that write by the same outbox at the time are written together with it.
+// nothing was awaited, and Write has to say why. Nothing may be buffered. What
+// others write at the time goes out together with it.
 //
 // Both are one call into the poller, and the bytes go out without the rest of
 // what a Write does.
-func (c *Conn) Ask(p []byte, deadline int64, out *Outbox) (n int, err error) {
+func (c *Conn) Ask(p []byte, deadline int64) (n int, err error) {
 	if c.try == nil || c.in != nil || c.watch != nil {
 		if n, err = c.Write(p, deadline); err != nil {
 			return n, nil //nolint:nilerr // the next Write says it
@@ -34,7 +33,7 @@ func (c *Conn) Ask(p []byte, deadline int64, out *Outbox) (n int, err error) {
 	if c.ask == nil {
 		c.ask = c.askThenRead
 	}
-	c.question, c.tryWant, c.tryN, c.tryErr = question{bytes: p, out: out}, 0, 0, nil
+	c.question, c.tryWant, c.tryN, c.tryErr = question{bytes: p}, 0, 0, nil
 	err = c.raw.Read(c.ask)
 	n = c.question.sent
 	c.question = question{}
@@ -61,7 +60,7 @@ func (c *Conn) askThenRead(fd uintptr) bool {
 		return c.tryRead(fd)
 	}
 	q.asked = true
-	n, err := c.wire.send(int(fd), q.bytes, q.out)
+	n, err := c.wire.send(int(fd), q.bytes, true)
 	q.sent = n
 	if err != nil || n < len(q.bytes) {
 		return true

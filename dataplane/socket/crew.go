@@ -15,7 +15,7 @@ type Crew struct{ shards []crewShard }
 
 // The bounds of a shard of a crew.
 const (
-	crewSpare = 256         // members that wait for work, at most
+	crewSpare = 1024        // members that wait for work, at most
 	crewLook  = time.Second // those that were not needed for as long are let go
 )
 
@@ -26,9 +26,7 @@ type crewShard struct {
 	fewest int  // of spare since the last look
 	looks  bool // a look is due
 	closed bool
-
-	out Outbox
-	_   [64]byte // cores share no line
+	_      [64]byte // cores share no line
 }
 
 // NewCrew makes a crew of so many shards; connections of one shard share a lock.
@@ -54,9 +52,6 @@ func (c *Crew) Close() {
 }
 
 func (c *Crew) shard(n int) *crewShard { return &c.shards[uint(n)%uint(len(c.shards))] }
-
-// Outbox is that of the connections of a shard.
-func (c *Crew) Outbox(shard int) *Outbox { return &c.shard(shard).out }
 
 // take gives a member to a watch.
 func (s *crewShard) take(w *watch) *member {

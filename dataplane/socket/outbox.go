@@ -6,18 +6,22 @@ import (
 	"sync/atomic"
 )
 
-// Outbox is what the connections of one shard are about to write. Whoever has
-// something to write puts it in and lets others run, who do the same; the first
-// of them to come back hands all of it to the kernel. So a peer that sleeps is
-// woken once for many writes, where it would sleep again between two of them,
-// and to wake somebody is much of what a small write costs.
-type Outbox struct {
+// outbox is what connections are about to write. Whoever has something to write
+// puts it in and lets others run, who do the same; the first of them to come back
+// hands it all to the kernel. So a peer that sleeps is woken once for many
+// writes, where it would sleep again between two of them, and to wake somebody is
+// much of what a small write costs.
+type outbox struct {
 	mu sync.Mutex
 	// guarded by mu
-	last *parcel // that was put in; each knows the one before
-	n    int
-	_    [40]byte // cores share no line
+	first, last *parcel
+	n           int
+	_           [32]byte // cores share no line
 }
+
+// outboxes has one for each core: who puts one back leaves it to the next that
+// runs there.
+var outboxes = sync.Pool{New: func() any { return new(outbox) }}
 
 const (
 	// outboxFull is how many writes wait at most.
@@ -38,55 +42,67 @@ type parcel struct {
 	done  atomic.Bool
 }
 
-// post writes what there is room for, as sendNow does. The descriptor must not go
-// away meanwhile. others reports whether it was written while others ran, so that
-// there may be an answer by now.
-func (o *Outbox) post(p *parcel, fd int, bytes []byte) (n int, others bool, err error) {
+// post writes what there is room for, as sendNow does, together with what others
+// are about to write. The descriptor must not go away meanwhile. others reports
+// whether it was written while others ran, so that there may be an answer by now.
+func (p *parcel) post(fd int, bytes []byte) (n int, others bool, err error) {
 	p.fd, p.bytes = fd, bytes
 	p.done.Store(false)
-	if o.put(p) {
+	o := outboxes.Get().(*outbox)
+	room := o.put(p)
+	outboxes.Put(o)
+	if room {
 		runtime.Gosched()
 		others = p.done.Load()
 	}
+	if !p.done.Load() {
+		o.flush()
+	}
 	for !p.done.Load() {
-		if !o.flush() {
-			runtime.Gosched() // somebody else has taken it
-		}
+		runtime.Gosched() // another core is writing it
 	}
 	p.bytes = nil
 	return p.n, others, p.err
 }
 
+// flush writes all that waits; several may share the work.
+func (o *outbox) flush() {
+	for p := o.take(); p != nil; p = o.take() {
+		p.write()
+	}
+}
+
+func (p *parcel) write() {
+	p.n, p.err = sendNow(p.fd, p.bytes)
+	p.done.Store(true)
+}
+
 // put puts a parcel in, and reports whether there is room for more.
-func (o *Outbox) put(p *parcel) bool {
+func (o *outbox) put(p *parcel) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	p.next, o.last = o.last, p
+	if o.last == nil {
+		o.first = p
+	} else {
+		o.last.next = p
+	}
+	o.last = p
 	o.n++
 	return o.n < outboxFull
 }
 
-// flush writes all that waits, and reports whether there was anything.
-func (o *Outbox) flush() bool {
+// take takes out the parcel that was put in first, or nil.
+func (o *outbox) take() *parcel {
 	o.mu.Lock()
-	last := o.last
-	o.last, o.n = nil, 0
-	o.mu.Unlock()
-	for p := inOrder(last); p != nil; {
-		next := p.next // once it is done, its owner may put it in again
-		p.n, p.err = sendNow(p.fd, p.bytes)
-		p.done.Store(true)
-		p = next
+	defer o.mu.Unlock()
+	p := o.first
+	if p == nil {
+		return nil
 	}
-	return last != nil
-}
-
-// inOrder turns a list around, so that who came first is first.
-func inOrder(last *parcel) (first *parcel) {
-	for p := last; p != nil; {
-		before := p.next
-		p.next, first = first, p
-		p = before
+	o.first, p.next = p.next, nil
+	if o.first == nil {
+		o.last = nil
 	}
-	return first
+	o.n--
+	return p
 }

@@ -24,14 +24,13 @@ func descriptor(tb testing.TB, c *Conn) int {
 // all of it, in order, and once.
 func TestOutbox(t *testing.T) {
 	const senders, rounds = 2 * outboxFull, 50
-	var out Outbox
 	var wg sync.WaitGroup
 	for range senders {
 		c, far := pair(t)
 		fd := descriptor(t, c)
 		wg.Go(func() {
 			for i := range rounds {
-				n, err := c.wire.send(fd, binary.BigEndian.AppendUint32(nil, uint32(i)), &out)
+				n, err := c.wire.send(fd, binary.BigEndian.AppendUint32(nil, uint32(i)), true)
 				if n != 4 || err != nil {
 					t.Errorf("round %d: %d, %v", i, n, err)
 				}
@@ -41,9 +40,6 @@ func TestOutbox(t *testing.T) {
 		wg.Go(func() { checkRounds(t, far, rounds) })
 	}
 	wg.Wait()
-	if out.last != nil || out.n != 0 {
-		t.Errorf("%d are left in the outbox", out.n)
-	}
 }
 
 func checkRounds(t *testing.T, far net.Conn, rounds int) {
@@ -60,7 +56,7 @@ func checkRounds(t *testing.T, far net.Conn, rounds int) {
 // They are written in the order in which they came; one that fails or finds no
 // room says so and holds up nobody.
 func TestOutboxOrder(t *testing.T) {
-	var out Outbox
+	var out outbox
 	near, far := pair(t)
 	full, _ := pair(t)
 	fill(t, descriptor(t, full))
@@ -73,8 +69,9 @@ func TestOutboxOrder(t *testing.T) {
 	for _, p := range parcels {
 		out.put(p)
 	}
-	if !out.flush() || out.flush() {
-		t.Error("a flush writes all that there is")
+	out.flush()
+	if out.first != nil || out.last != nil || out.n != 0 {
+		t.Errorf("%d are left in the outbox", out.n)
 	}
 	for i, want := range []error{nil, syscall.EAGAIN, syscall.EBADF, nil} {
 		p := parcels[i]
@@ -101,19 +98,12 @@ func fill(t *testing.T, fd int) {
 	}
 }
 
-// One that fills the outbox does not wait for others to run.
+// It says when it is full; whoever hears that lets nobody run first.
 func TestOutboxFull(t *testing.T) {
-	var out Outbox
-	near, _ := pair(t)
-	for range outboxFull - 1 {
-		if !out.put(&parcel{fd: descriptor(t, near), bytes: []byte("x")}) {
-			t.Fatal("it is full too early")
+	var out outbox
+	for i := range outboxFull {
+		if room := out.put(new(parcel)); room != (i < outboxFull-1) {
+			t.Fatalf("room for more than %d: %v", i+1, room)
 		}
-	}
-	if n, others, err := out.post(&near.wire.parcel, descriptor(t, near), []byte("y")); n != 1 || others || err != nil {
-		t.Errorf("%d, %v, %v", n, others, err)
-	}
-	if out.n != 0 {
-		t.Errorf("%d are left", out.n)
 	}
 }

@@ -178,7 +178,7 @@ func (u *Under) flush() error {
 
 // push writes until the deadline has passed. The caller holds mu.
 func (u *Under) push(p []byte) (n int, err error) {
-	if n = u.wire.write(p, u.watch.outbox()); n == len(p) {
+	if n = u.wire.write(p, u.watch.reads()); n == len(p) {
 		return n, nil
 	}
 	for {

@@ -213,20 +213,15 @@ func (w *watch) take(want int) (int, error) {
 
 // watched is the watch that the reader has to go by, or nil.
 func (c *Conn) watched() *watch {
-	if w := c.watch; w != nil && !w.away {
-		return w
+	if c.watch.reads() {
+		return c.watch
 	}
 	return nil
 }
 
-// outbox is by which small writes go, if the reader writes them: nil for others,
-// and for nil.
-func (w *watch) outbox() *Outbox {
-	if w == nil || w.away {
-		return nil
-	}
-	return &w.shard.out
-}
+// reads reports whether the connection is read by the watch and by nobody else. w
+// may be nil.
+func (w *watch) reads() bool { return w != nil && !w.away }
 
 // Leave makes the connection one like any other until Ready returns: its methods
 // may then be called from the goroutines that their comments allow.

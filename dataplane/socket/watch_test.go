@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -312,38 +313,39 @@ func TestWatchAbort(t *testing.T) {
 
 // TestCrewIsBounded lets go of members that nobody needs.
 func TestCrewIsBounded(t *testing.T) {
-	crew := NewCrew(1)
-	s := crew.shard(7)
-	w := &watch{handler: &echo{c: New(nil)}}
-	var busy []*member
-	for range crewSpare + 10 {
-		busy = append(busy, s.take(w))
-	}
-	for _, m := range busy {
-		s.put(m)
-	}
-	if len(s.spare) != crewSpare {
-		t.Errorf("%d wait for work", len(s.spare))
-	}
-	s.look()
-	if len(s.spare) != crewSpare {
-		t.Errorf("%d wait for work at the first look", len(s.spare))
-	}
-	s.put(s.take(w))
-	s.look()
-	if len(s.spare) != 1 {
-		t.Errorf("%d wait for work that one does", len(s.spare))
-	}
-	s.look()
-	s.look()
-	if len(s.spare) != 0 {
-		t.Errorf("%d wait for work that nobody has", len(s.spare))
-	}
-	crew.Close()
-	s.put(s.take(w))
-	if len(s.spare) != 0 {
-		t.Error("a crew that was closed keeps members")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		crew := NewCrew(1)
+		s := crew.shard(7)
+		w := &watch{handler: &echo{c: New(nil)}}
+		spare := func(want int, when string) {
+			t.Helper()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if len(s.spare) != want {
+				t.Errorf("%d wait for work %s", len(s.spare), when)
+			}
+		}
+		look := func() { time.Sleep(crewLook); synctest.Wait() }
+		var busy []*member
+		for range crewSpare + 10 {
+			busy = append(busy, s.take(w))
+		}
+		for _, m := range busy {
+			s.put(m)
+		}
+		spare(crewSpare, "that all had")
+		look()
+		spare(crewSpare, "at the first look")
+		s.put(s.take(w))
+		look()
+		spare(1, "that one does")
+		look()
+		look()
+		spare(0, "that nobody has")
+		crew.Close()
+		s.put(s.take(w))
+		spare(0, "in a crew that was closed")
+	})
 }
 
 // TestAsk writes and reads what comes, in one.
@@ -359,7 +361,7 @@ func TestAsk(t *testing.T) {
 			_ = far.Close()
 		}()
 		for range 2 {
-			n, err := c.Ask([]byte("ping"), Now()+int64(time.Minute), &Outbox{})
+			n, err := c.Ask([]byte("ping"), Now()+int64(time.Minute))
 			for err == nil && len(c.Buffered()) < 7 {
 				err = c.Fill(0, 0)
 			}
@@ -378,17 +380,16 @@ func TestAsk(t *testing.T) {
 // TestAskFails says what was written, and what came of the wait.
 func TestAskFails(t *testing.T) {
 	c, far := pair(t)
-	out := &Outbox{}
-	if n, err := c.Ask([]byte("ping"), Now()+int64(time.Millisecond), out); n != 4 || !errors.Is(err, os.ErrDeadlineExceeded) {
+	if n, err := c.Ask([]byte("ping"), Now()+int64(time.Millisecond)); n != 4 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("%d, %v", n, err)
 	}
 	huge := make([]byte, 64<<20)
-	if n, err := c.Ask(huge, Now()+int64(time.Minute), out); n == 0 || n == len(huge) || err != nil {
+	if n, err := c.Ask(huge, Now()+int64(time.Minute)); n == 0 || n == len(huge) || err != nil {
 		t.Errorf("%d of more than fits, %v", n, err)
 	}
 	_ = far.Close()
 	for {
-		if n, err := c.Ask([]byte("ping"), Now()+int64(time.Minute), out); n == 0 || err != nil {
+		if n, err := c.Ask([]byte("ping"), Now()+int64(time.Minute)); n == 0 || err != nil {
 			break
 		}
 	}

@@ -24,7 +24,7 @@ type wire struct {
 	transmit func(fd uintptr)
 	from     []byte
 	sent     int
-	out      *Outbox
+	shared   bool // from may wait for others
 	parcel   parcel
 	others   bool // others ran since the last write
 }
@@ -71,29 +71,30 @@ func (w *wire) receiveOnce(fd uintptr) bool {
 }
 
 // write writes what there is room for, and reports how much that was. An error
-// comes again at the next write. It goes by the outbox unless that is nil.
-func (w *wire) write(p []byte, out *Outbox) int {
+// comes again at the next write. shared says that it may go out together with what
+// others write.
+func (w *wire) write(p []byte, shared bool) int {
 	if w.raw == nil {
 		return 0
 	}
 	if w.transmit == nil {
-		w.transmit = func(fd uintptr) { w.sent, _ = w.send(int(fd), w.from, w.out) }
+		w.transmit = func(fd uintptr) { w.sent, _ = w.send(int(fd), w.from, w.shared) }
 	}
-	w.from, w.out, w.sent = p, out, 0
+	w.from, w.shared, w.sent = p, shared, 0
 	err := w.raw.Control(w.transmit)
-	w.from, w.out = nil, nil
+	w.from = nil
 	if err != nil {
 		return 0
 	}
 	return w.sent
 }
 
-// send is write for who holds the descriptor. What is long goes by itself.
-func (w *wire) send(fd int, p []byte, out *Outbox) (n int, err error) {
-	if out == nil || len(p) > parcelBytes {
+// send is write for who holds the descriptor.
+func (w *wire) send(fd int, p []byte, shared bool) (n int, err error) {
+	if !shared || len(p) > parcelBytes {
 		w.others = false
 		return sendNow(fd, p)
 	}
-	n, w.others, err = out.post(&w.parcel, fd, p)
+	n, w.others, err = w.parcel.post(fd, p)
 	return n, err
 }

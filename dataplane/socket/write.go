@@ -23,9 +23,9 @@ func (c *Conn) Write(p []byte, deadline int64) (n int, err error) {
 	}
 	if w := c.watched(); w != nil && w.inside {
 		// An error comes again below.
-		n, _ = c.wire.send(w.fd, p, w.outbox())
+		n, _ = c.wire.send(w.fd, p, true)
 	} else {
-		n = c.wire.write(p, nil)
+		n = c.wire.write(p, false)
 	}
 	if n == len(p) {
 		return n, nil
