@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/dataplane/http1"
@@ -157,7 +156,7 @@ const answerTime = 10 * time.Second
 func (x *exchange) appendAnswer(dst []byte, a *answer) []byte {
 	dst = http1.AppendStatusLine(dst, a.status, nil)
 	dst = append(dst, "Date: "...)
-	dst = append(append(dst, httpDate()...), "\r\n"...)
+	dst = append(append(dst, httpDate(x.now)...), "\r\n"...)
 	if len(a.location) > 0 {
 		dst = appendField(dst, "Location", a.location)
 	}
@@ -230,24 +229,6 @@ func (c *Conn) reset() {
 	c.sock.Abort()
 	c.Close()
 }
-
-// httpDate is the time in the form of RFC 9110 section 5.6.7, made once a second.
-func httpDate() []byte {
-	now := time.Now().Unix()
-	if d := date.Load(); d != nil && d.second == now {
-		return d.text
-	}
-	d := &dateText{second: now, text: time.Unix(now, 0).UTC().AppendFormat(nil, "Mon, 02 Jan 2006 15:04:05 GMT")}
-	date.Store(d)
-	return d.text
-}
-
-type dateText struct {
-	second int64
-	text   []byte
-}
-
-var date atomic.Pointer[dateText]
 
 // ended reports whether a read found the orderly end of a stream.
 func ended(err error) bool { return errors.Is(err, io.EOF) }

@@ -111,7 +111,7 @@ func TestEarlyAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	up.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nno\n")
-	client.sees("HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nno\n")
+	client.sees(dated("HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nno\n"))
 	client.ends()
 	if err := <-sent; err != nil {
 		t.Errorf("the upload was reset: %v", err)
@@ -144,7 +144,7 @@ func TestManyPieces(t *testing.T) {
 			got.WriteString(c)
 		}
 		up.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-		client.sees("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+		client.sees(dated("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"))
 	}
 	for cut := 1; cut < len(request); cut++ {
 		client.send(request[:cut])

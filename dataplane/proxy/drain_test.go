@@ -21,7 +21,7 @@ func TestDrain(t *testing.T) {
 	up := b.accept()
 	up.head()
 	up.send(okHead)
-	idle.sees(okHead)
+	idle.sees(dated(okHead))
 	busy.send("GET / HTTP/1.1\r\nHost: h\r\n\r\nGET /not-this HTTP/1.1\r\nHost: h\r\n\r\n")
 	up.head()
 	cut := make(chan int)
@@ -29,7 +29,7 @@ func TestDrain(t *testing.T) {
 	fresh.ends()
 	idle.ends()
 	up.send(okHead)
-	busy.sees("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
+	busy.sees(dated("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"))
 	busy.gone()
 	if n := <-cut; n != 0 {
 		t.Errorf("%d connections were cut", n)

@@ -252,5 +252,5 @@ func TestCallTimeoutAndRoute(t *testing.T) {
 		t.Errorf("%q", head)
 	}
 	up.send(plainAnswer)
-	client.sees(plainAnswer)
+	client.sees(dated(plainAnswer))
 }

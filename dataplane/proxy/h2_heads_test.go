@@ -93,12 +93,12 @@ func TestStreamEdits(t *testing.T) {
 	id := f.open(true, "GET", "/v1/a?b", "x-gone", "1", "x-set", "old", "x-add", "1")
 	up := b.accept()
 	up.sees("GET /api/a?b HTTP/1.1\r\nHost: inside\r\nx-add: 1\r\nX-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Set: new\r\nX-Add: 2\r\n\r\n")
-	up.send("HTTP/1.1 200 OK\r\nServer: x\r\nCache-Control: public\r\nSet-Cookie: a=1\r\nKeep-Alive: 5\r\nConnection: X-Hop\r\nX-Hop: 1\r\nContent-Length: 0\r\n\r\n")
+	up.send("HTTP/1.1 200 OK\r\nDate: now\r\nServer: x\r\nCache-Control: public\r\nSet-Cookie: a=1\r\nKeep-Alive: 5\r\nConnection: X-Hop\r\nX-Hop: 1\r\nContent-Length: 0\r\n\r\n")
 	var got []string
 	for _, field := range f.await(id).fields {
 		got = append(got, field.Name+"="+field.Value)
 	}
-	if want := "set-cookie=a=1 content-length=0 cache-control=no-store set-cookie=b=2"; strings.Join(got, " ") != want {
+	if want := "date=now set-cookie=a=1 content-length=0 cache-control=no-store set-cookie=b=2"; strings.Join(got, " ") != want {
 		t.Errorf("fields %q, want %q", got, want)
 	}
 }
@@ -248,5 +248,5 @@ func TestNoUpgradeToHTTP2(t *testing.T) {
 	up := b.accept()
 	up.sees(once("GET /", "", ""))
 	up.send(emptyAnswer)
-	client.sees(emptyAnswer)
+	client.sees(dated(emptyAnswer))
 }

@@ -131,6 +131,9 @@ func appendFraming(dst []byte, body message.Body) []byte {
 func (x *exchange) appendResponseHead(dst []byte, body message.Body) []byte {
 	resp := &x.resp
 	dst = http1.AppendStatusLine(dst, resp.Status, resp.Reason)
+	if x.datesAnswer() {
+		dst = append(append(append(dst, "Date: "...), httpDate(x.now)...), "\r\n"...)
+	}
 	dst = x.appendResponseFields(dst, body)
 	dst = append(dst, x.route.response.lines...)
 	if x.announces() {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -54,6 +55,11 @@ func (p *peer) write(data []byte) error {
 var dates = regexp.MustCompile(`\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT`)
 
 const someDate = "Sun, 06 Nov 1994 08:49:37 GMT"
+
+// dated is an answer without a Date as it is passed on (RFC 9110 section 6.6.1).
+func dated(answer string) string {
+	return strings.Replace(answer, "\r\n", "\r\nDate: "+someDate+"\r\n", 1)
+}
 
 // sees reads as many bytes as are wanted and compares.
 func (p *peer) sees(want string) {

@@ -198,6 +198,9 @@ func (x *exchange) answerFields(body message.Body) {
 	if body.Kind == message.BodyLength {
 		x.addOut(message.ContentLength, strconv.AppendInt(x.out, body.Length, 10))
 	}
+	if x.datesAnswer() {
+		x.fields.AddID(message.Date, message.Date.Bytes(), httpDate(x.now))
+	}
 	x.addEdits(&x.route.response)
 	if x.resp.Status >= 200 && x.announces() {
 		x.fields.AddID(message.Other, altSvcField.Name, x.site.alternative)
@@ -266,7 +269,7 @@ func (x *exchange) sayStream(a *answer) {
 
 // addAnswer adds the fields of an answer of our own.
 func (x *exchange) addAnswer(a *answer) {
-	x.add("date", httpDate())
+	x.fields.AddID(message.Date, message.Date.Bytes(), httpDate(x.now))
 	if len(a.location) > 0 {
 		x.add("location", a.location)
 	}
