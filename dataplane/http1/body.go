@@ -117,10 +117,14 @@ func (d *Decoder) EOF() error {
 
 // addDigit takes a hex digit of a chunk size.
 func (d *Decoder) addDigit(c byte) bool {
-	if d.digits == maxSizeDigits || d.remaining > math.MaxInt64>>4 {
+	if d.remaining > math.MaxInt64>>4 {
 		return false
 	}
-	d.digits++
+	if d.digits < maxSizeDigits {
+		d.digits++
+	} else if d.overhead++; d.overhead > maxOverhead {
+		return false
+	}
 	d.remaining = d.remaining<<4 | int64(unhex(c))
 	return true
 }

@@ -3,8 +3,11 @@ package http1
 // The chunked transfer coding (RFC 9112 section 7.1) as a state machine over
 // bytes:
 //
-//	chunk   = 1*HEXDIG *( ";" name [ "=" ( token / quoted-string ) ] ) CRLF data CRLF
+//	chunk   = 1*HEXDIG *( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] ) CRLF data CRLF
 //	body    = *chunk 1*"0" [ extensions ] CRLF *( field-line CRLF ) CRLF
+//
+// White space where only BWS stands has to be read (RFC 9110 section 5.6.3), and
+// goes no further, since bodies are framed anew. Anywhere else it is at fault.
 
 // chunkState says what the next byte is.
 type chunkState uint8
@@ -14,11 +17,13 @@ const (
 	chunkSize                         // a further digit, or what follows the size
 	chunkExtFirst                     // the first byte of an extension's name
 	chunkExt                          // a further byte of it, or what follows
+	chunkExtSpace                     // behind white space after a name
 	chunkValueFirst                   // the first byte of an extension's value
 	chunkValue                        // a further byte of a token, or what follows
 	chunkQuoted                       // inside a quoted string
 	chunkEscaped                      // after a backslash in it
 	chunkQuotedEnd                    // after a quoted string
+	chunkSpace                        // behind white space after a size or a value
 	chunkLineLF                       // the LF of a chunk line
 	chunkData                         // data
 	chunkDataCR                       // the CR after data
@@ -28,7 +33,8 @@ const (
 )
 
 const (
-	// maxSizeDigits is what a 64-bit size can need.
+	// maxSizeDigits is what a 64-bit size can need. Zeros before it count like
+	// extensions from there on.
 	maxSizeDigits = 16
 	// maxOverhead is how many bytes of chunk extensions may be outstanding; each
 	// byte of data pays for one. Extensions are skipped, so that without a bound
@@ -108,7 +114,7 @@ func (d *Decoder) frameSize(c byte) string {
 	case d.state == chunkSizeFirst:
 		return "chunk size that is not a hex number"
 	}
-	if d.after(c) {
+	if d.after(c) || d.blank(c, chunkSpace) {
 		return ""
 	}
 	if c == '\n' {
@@ -119,14 +125,37 @@ func (d *Decoder) frameSize(c byte) string {
 
 // after takes what may follow a size or a whole extension.
 func (d *Decoder) after(c byte) bool {
-	switch c {
-	case ';':
-		d.state = chunkExtFirst
-	case '\r':
+	if c == '\r' {
 		d.state = chunkLineLF
-	default:
+		return true
+	}
+	return d.next(c)
+}
+
+// next takes what begins another extension.
+func (d *Decoder) next(c byte) bool {
+	if c != ';' {
 		return false
 	}
+	d.state = chunkExtFirst
+	return true
+}
+
+// gives takes what stands between the name of an extension and its value.
+func (d *Decoder) gives(c byte) bool {
+	if c != '=' {
+		return false
+	}
+	d.state = chunkValueFirst
+	return true
+}
+
+// blank takes white space, and says what it stands behind.
+func (d *Decoder) blank(c byte, behind chunkState) bool {
+	if c != ' ' && c != '\t' {
+		return false
+	}
+	d.state = behind
 	return true
 }
 
@@ -149,23 +178,25 @@ func (d *Decoder) frameExtension(c byte) string {
 	ok := true
 	switch d.state {
 	case chunkExtFirst:
-		ok, d.state = token, chunkExt
-	case chunkExt:
-		if c == '=' {
-			d.state = chunkValueFirst
-		} else {
-			ok = token || d.after(c)
+		if !d.blank(c, chunkExtFirst) {
+			ok, d.state = token, chunkExt
 		}
+	case chunkExt:
+		ok = token || d.gives(c) || d.after(c) || d.blank(c, chunkExtSpace)
+	case chunkExtSpace:
+		ok = d.gives(c) || d.next(c) || d.blank(c, chunkExtSpace)
 	case chunkValueFirst:
 		if c == '"' {
 			d.state = chunkQuoted
-		} else {
+		} else if !d.blank(c, chunkValueFirst) {
 			ok, d.state = token, chunkValue
 		}
 	case chunkValue:
-		ok = token || d.after(c)
+		ok = token || d.after(c) || d.blank(c, chunkSpace)
 	case chunkQuotedEnd:
-		ok = d.after(c)
+		ok = d.after(c) || d.blank(c, chunkSpace)
+	case chunkSpace:
+		ok = d.next(c) || d.blank(c, chunkSpace)
 	case chunkQuoted:
 		ok = is(c, classReason)
 		switch c {

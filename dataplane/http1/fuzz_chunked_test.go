@@ -31,8 +31,13 @@ var stricterChunks = []string{
 	"NUL in a field value",
 }
 
-// FuzzChunked holds that net/http takes each chunked body that we take, with the
-// same data, trailers and end; and that it does not matter in which pieces it
+// theirStricterChunks are the errors of net/http for bodies that are well-formed:
+// with white space behind a size (RFC 9112 section 7.1.1), and with zeros before one
+// so that it has more than 16 digits.
+var theirStricterChunks = []string{"invalid byte in chunk length", "http chunk length too large"}
+
+// FuzzChunked holds that net/http takes each chunked body that we take, but for
+// theirStricterChunks, with the same data, trailers and end; and that it does not matter in which pieces it
 // comes.
 func FuzzChunked(f *testing.F) {
 	for _, class := range corpus.Chunked {
@@ -63,7 +68,10 @@ func checkChunked(t *testing.T, in []byte, size uint8) {
 		return
 	}
 	if err != nil {
-		t.Fatalf("%q: we take it, net/http does not: %v", in, err)
+		if !slices.Contains(theirStricterChunks, err.Error()) {
+			t.Fatalf("%q: we take it, net/http does not: %v", in, err)
+		}
+		return
 	}
 	compareChunked(t, in, data, rest, trailer)
 }
