@@ -33,6 +33,10 @@ func TestStreamHeads(t *testing.T) {
 		{name: "host as well", method: "GET", path: "/", fields: []string{"host", "h"}},
 		{name: "length", method: "POST", path: "/", fields: []string{"content-length", "5"}, framing: "Content-Length: 5\r\n", body: "hello", coded: "hello"},
 		{name: "length 0", method: "POST", path: "/", fields: []string{"content-length", "0"}, framing: "Content-Length: 0\r\n"},
+		{name: "no body where one could be", method: "POST", path: "/", framing: "Content-Length: 0\r\n"},
+		{name: "no body of a PUT", method: "PUT", path: "/", framing: "Content-Length: 0\r\n"},
+		{name: "no body of a PATCH", method: "PATCH", path: "/", framing: "Content-Length: 0\r\n"},
+		{name: "no body of a DELETE", method: "DELETE", path: "/"},
 		{name: "scheme that is claimed", method: "GET", path: "/", fields: []string{"forwarded", "proto=https"}, lines: "forwarded: proto=https\r\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

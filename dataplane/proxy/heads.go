@@ -44,7 +44,21 @@ func (x *exchange) appendRequestHead(dst []byte) []byte {
 		dst = append(dst, "Connection: TE\r\nTE: trailers\r\n"...)
 	}
 	dst = append(dst, x.route.request.lines...)
-	return appendFraming(dst, req.Body)
+	return appendFraming(dst, x.requestFraming())
+}
+
+// requestFraming is the framing of the request towards an upstream of HTTP/1. The end
+// of a stream said that there is no body; with a method that asks for one that is a
+// length of 0 (RFC 9110 section 8.6), without which servers may say 411.
+func (x *exchange) requestFraming() message.Body {
+	body := x.req.Body
+	if body.Kind == message.BodyNone && x.stream != nil {
+		switch x.req.Method {
+		case message.MethodPost, message.MethodPut, message.MethodPatch:
+			body.Kind = message.BodyLength
+		}
+	}
+	return body
 }
 
 // appendHost writes the host that the upstream is asked for: what the route
