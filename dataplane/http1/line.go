@@ -9,6 +9,7 @@ type line struct {
 	name       []byte
 	value      []byte // without the white space around it
 	underscore bool   // the name holds a "_"
+	spaced     bool   // white space before the colon is left out, not at fault
 	next       int    // where the next line begins
 }
 
@@ -23,10 +24,18 @@ func (l *line) parse(buf []byte, pos int) (bool, *Error) {
 	if pos == len(buf) {
 		return false, nil
 	}
-	if buf[pos] != ':' || pos == start {
-		return false, badName(buf, start, pos)
-	}
 	l.name = buf[start:pos]
+	if l.spaced && pos > start {
+		for pos < len(buf) && (buf[pos] == ' ' || buf[pos] == '\t') {
+			pos++
+		}
+		if pos == len(buf) {
+			return false, nil
+		}
+	}
+	if buf[pos] != ':' || pos == start {
+		return false, badName(buf, start, start+len(l.name))
+	}
 	l.underscore = seen&classUnderscore != 0
 	pos++
 	for pos < len(buf) && (buf[pos] == ' ' || buf[pos] == '\t') {
@@ -82,9 +91,10 @@ func badValue(buf []byte, pos int) *Error {
 
 // parseFields appends the field lines from pos up to an empty line to fields,
 // and returns where the empty line ends: 0, and no error, when buf ends before.
-// dropUnderscores leaves out names with underscores; they count all the same.
-func parseFields(buf []byte, pos, limit int, fields *message.Fields, dropUnderscores bool) (int, *Error) {
-	var l line
+// Of a request, names with underscores are left out; they count all the same. Of a
+// response, the white space before a colon is (RFC 9112 section 5.1).
+func parseFields(buf []byte, pos, limit int, fields *message.Fields, request bool) (int, *Error) {
+	l := line{spaced: !request}
 	for count := 0; ; count++ {
 		if end, ok := emptyLine(buf, pos); ok {
 			return end, nil
@@ -96,7 +106,7 @@ func parseFields(buf []byte, pos, limit int, fields *message.Fields, dropUndersc
 		if !ok {
 			return 0, err
 		}
-		if !l.underscore || !dropUnderscores {
+		if !l.underscore || !request {
 			fields.AddID(message.Intern(l.name), l.name, l.value)
 		}
 		pos = l.next
