@@ -156,6 +156,10 @@ func (x *exchange) appendResponseHead(dst []byte, body message.Body) []byte {
 	if x.bindsClient() {
 		dst = append(x.appendAffinity(append(dst, "Set-Cookie: "...)), "\r\n"...)
 	}
+	if x.resp.Status == 426 && x.resp.Upgrade != nil && !x.oldClient() {
+		// It has to name what it asks for (RFC 9110 section 15.5.22).
+		dst = appendField(append(dst, "Connection: Upgrade\r\n"...), "Upgrade", x.resp.Upgrade)
+	}
 	dst = x.appendPersistence(dst)
 	return appendFraming(dst, body)
 }
