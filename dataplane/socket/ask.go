@@ -3,7 +3,6 @@ package socket
 import (
 	"errors"
 	"os"
-	"runtime"
 )
 
 // question is what Ask is about to write.
@@ -65,18 +64,7 @@ func (c *Conn) askThenRead(fd uintptr) bool {
 	if err != nil || n < len(q.bytes) {
 		return true
 	}
-	// It takes the peer a moment to answer. Letting others run first makes it
-	// likely that the answer is there at the first look, which saves the wait in
-	// the poller.
-	if !c.hops.next() {
-		return false
-	}
-	if !c.wire.others {
-		runtime.Gosched()
-	}
-	if c.tryRead(fd) {
-		return true
-	}
-	c.hops.vain()
-	return false
+	// The answer to what another has written a while ago may be there: a look saves
+	// the wait in the poller. Whoever wrote it a moment ago would look in vain.
+	return c.wire.others && c.tryRead(fd)
 }

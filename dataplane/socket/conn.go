@@ -50,7 +50,6 @@ type Conn struct {
 	look      func(fd uintptr)
 	ask       func(fd uintptr) bool
 	question  question
-	hops      hops   // answers in a row that the poller was not asked about
 	watch     *watch // nil unless Watch serves it
 	peeked    State
 	first     [1]byte // of what TLS gives, while no buffer is held

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"runtime"
 	"syscall"
 )
 
@@ -44,7 +43,6 @@ type watch struct {
 	dry     bool  // inside, and nothing can be read until the poller says so
 	counts  bool  // the kernel says how much is unread
 	away    bool  // others read
-	hops    hops  // reads in a row that the poller was not asked about
 	done    bool  // Watch is to return
 	err     error // that ended the wait of the member
 }
@@ -247,24 +245,7 @@ func (c *Conn) FillNow() (bool, error) {
 	case w == nil || !w.inside:
 		return c.FillAhead(), nil
 	}
-	looked := w.dry
-	if looked {
-		// Whoever was answered asks again in a moment. Letting others run first
-		// makes it likely that the next request is there at the first look, which
-		// saves the wait in the poller.
-		if !w.hops.next() {
-			return false, nil
-		}
-		if !c.yielded() {
-			runtime.Gosched()
-		}
-		w.dry = false
-	}
-	there, err := c.fillDry(w)
-	if !there && err == nil && looked {
-		w.hops.vain()
-	}
-	return there, err
+	return c.fillDry(w)
 }
 
 // fillDry is FillNow when nothing is buffered.
@@ -281,17 +262,6 @@ func (c *Conn) fillDry(w *watch) (bool, error) {
 		return false, io.EOF
 	}
 	return n > 0, err
-}
-
-// yielded reports whether others ran since the last write.
-func (c *Conn) yielded() bool {
-	w := &c.wire
-	if c.under != nil {
-		w = &c.under.wire
-	}
-	others := w.others
-	w.others = false
-	return others
 }
 
 // serveAlone is Watch for a connection that the poller does not know.

@@ -3,10 +3,12 @@ package socket
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -393,4 +395,31 @@ func TestAskFails(t *testing.T) {
 			break
 		}
 	}
+}
+
+// TestAskTogether has many ask at once: each gets the answer to its own question.
+func TestAskTogether(t *testing.T) {
+	const askers, rounds = 64, 100
+	var wg sync.WaitGroup
+	for who := range askers {
+		c, far := pair(t)
+		wg.Go(func() { _, _ = io.Copy(far, far) })
+		wg.Go(func() {
+			defer func() { _ = c.CloseWrite() }()
+			for i := range rounds {
+				question := fmt.Sprintf("%d asks for the %dth time", who, i)
+				n, err := c.Ask([]byte(question), Now()+int64(time.Minute))
+				for err == nil && len(c.Buffered()) < len(question) {
+					err = c.Fill(0, 0)
+				}
+				if got := string(c.Buffered()); n != len(question) || err != nil || got != question {
+					t.Errorf("%s: %d, %v, %q", question, n, err, got)
+					return
+				}
+				c.Consume(n)
+				c.Release()
+			}
+		})
+	}
+	wg.Wait()
 }

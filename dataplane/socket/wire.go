@@ -26,7 +26,7 @@ type wire struct {
 	sent     int
 	shared   bool // from may wait for others
 	parcel   parcel
-	others   bool // others ran since the last write
+	others   bool // the last write was done by another, while others ran
 }
 
 // wireOf is the wire of a TCP or unix connection; that of another has no raw.
