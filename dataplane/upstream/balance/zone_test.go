@@ -61,7 +61,7 @@ func TestZonesProperties(t *testing.T) {
 			if want := Whole; sum != want && total > 0 || total == 0 && sum != 0 {
 				t.Fatalf("from zone %d of %v: %v, which is %d of %d", own, capacities, shares, sum, want)
 			}
-			if fair := total / len(capacities); shares[own] < min(Whole, Whole*capacities[own]/max(fair, 1))-1 {
+			if all := Whole * capacities[own] * len(capacities) / max(total, 1); shares[own] < min(Whole, all)-1 {
 				t.Fatalf("zone %d of %v keeps %d of %d", own, capacities, shares[own], Whole)
 			}
 		}
