@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -116,45 +117,40 @@ func (l *level) choose(p *Pick) *Endpoint {
 	}
 }
 
-func (l *level) draw() *Endpoint { return l.endpoints[l.alias.Draw(rand.Uint64())] }
+func (l *level) draw() *Endpoint { return l.alias.Draw(rand.Uint64()).endpoint }
 
-// load is the attempts in flight at a place, for its weight.
-func (l *level) load(place int) float64 {
-	return float64(l.endpoints[place].InFlight()) * l.burden(place)
-}
-
-func (l *level) burden(place int) float64 {
-	if l.burdens == nil {
-		return 1 / float64(l.weights[place])
-	}
-	return l.burdens[place]
-}
-
-// drawOther draws a place that is not the given one, if luck is not against it.
+// drawOther draws one that is not the given one, if luck is not against it.
 // The product of random bits with a large odd number has upper bits of its own,
 // and costs less than asking for others.
-func (l *level) drawOther(than int, random *uint64) int {
+func (l *level) drawOther(than *candidate, random *uint64) *candidate {
 	for range 4 {
 		*random *= 0x9e3779b97f4a7c15
-		if place := l.alias.Draw(*random); place != than {
-			return place
+		if other := l.alias.Draw(*random); other != than {
+			return other
 		}
 	}
 	return than
 }
 
+// load is the attempts in flight, for the weight.
+func (c *candidate) load() float64 { return float64(c.endpoint.InFlight()) * c.burden }
+
+// lesser is 1 if b is less than a, or else 0. None is negative, so that their bits
+// order like them: it takes no jump, which would be guessed wrong every other time.
+func lesser(a, b float64) uint64 { return (math.Float64bits(b) - math.Float64bits(a)) >> 63 }
+
 // leastOf is the endpoint with the least load of some that are drawn.
 func (l *level) leastOf(choices int) *Endpoint {
 	random := rand.Uint64()
 	best := l.alias.Draw(random)
-	load := l.load(best)
+	load := best.load()
 	for range choices - 1 {
 		other := l.drawOther(best, &random)
-		if n := l.load(other); n < load {
-			best, load = other, n
-		}
+		n := other.load()
+		which := lesser(load, n)
+		best, load = [...]*candidate{best, other}[which], [...]float64{load, n}[which]
 	}
-	return l.endpoints[best]
+	return best.endpoint
 }
 
 // cheaper is the endpoint with the lower expected latency of two that are drawn.
@@ -166,15 +162,11 @@ func (l *level) cheaper(p *Pick) *Endpoint {
 	random := rand.Uint64()
 	one := l.alias.Draw(random)
 	other := l.drawOther(one, &random)
-	if l.cost(other, now) < l.cost(one, now) {
-		one = other
-	}
-	return l.endpoints[one]
-}
-
-func (l *level) cost(place int, now int64) float64 {
-	e := l.endpoints[place]
-	return e.averageLatency().Cost(now, e.InFlight(), l.burdens[place])
+	a, b := one.endpoint, other.endpoint
+	return [...]*Endpoint{a, b}[lesser(
+		a.averageLatency().Cost(now, a.InFlight(), one.burden),
+		b.averageLatency().Cost(now, b.InFlight(), other.burden),
+	)]
 }
 
 // demand is what a second choice must be.
@@ -268,7 +260,7 @@ func (l *level) leastOfAll(p *Pick, d demand) *Endpoint {
 		if l.weights[place] == 0 || !p.meets(d, e) {
 			continue
 		}
-		if load := l.load(place); best == nil || load < least {
+		if load := float64(e.InFlight()) / float64(l.weights[place]); best == nil || load < least {
 			best, least = e, load
 		}
 	}

@@ -43,7 +43,25 @@ func (o Outcome) String() string {
 
 // Endpoint is one server of a cluster. It lives as long as a committed snapshot
 // names its address in that cluster.
+//
+// It is one cache line, which has all that a choice reads of an endpoint and all
+// that an attempt writes: with a thousand of them, each line that a choice reads
+// is one that it waits for.
 type Endpoint struct {
+	*backend
+
+	gate     atomic.Uint64 // what requests see of circuit
+	begun    atomic.Uint64
+	ended    atomic.Uint64
+	average  atomic.Uint64 // a balance.Latency, if the policy goes by it
+	latency  atomic.Int64  // of all successes together, in nanoseconds
+	failures atomic.Uint64
+	streak   atomic.Uint32 // failures since the last success
+	_        [4]byte
+}
+
+// backend is what else belongs to an endpoint.
+type backend struct {
 	address string              // as configured
 	network string              // "tcp" or "unix"
 	target  string              // what to dial
@@ -51,21 +69,11 @@ type Endpoint struct {
 	group   *group
 	pool    *pool.Pool
 	streams streams // connections that speak HTTP/2
+	token   uint64  // that clients know it by; 0 before a view has affinity
+
 	agreed  atomic.Uint32
-	token   uint64 // that clients know it by; 0 before a view has affinity
-
-	_        [64]byte // what requests write shares no cache line with what they read
-	begun    atomic.Uint64
-	ended    atomic.Uint64
-	failures atomic.Uint64
-	ignored  atomic.Uint64
-	latency  atomic.Int64  // of all successes together, in nanoseconds
-	streak   atomic.Uint32 // failures since the last success
-	average  atomic.Uint64 // a balance.Latency, if the policy goes by it
-	_        [64]byte
-
-	gate  atomic.Uint64          // what requests see of circuit
-	seats atomic.Pointer[[]seat] // in trees of loads; replaced under group.mu
+	ignored atomic.Uint64          // attempts of which nothing was learnt
+	seats   atomic.Pointer[[]seat] // in trees of loads; replaced under group.mu
 
 	probing timer // owned by schedule
 	back    timer // owned by schedule: the end of the ejection
@@ -93,7 +101,7 @@ type Endpoint struct {
 }
 
 func newEndpoint(g *group, address string, secure *certificate.Client) *Endpoint {
-	e := &Endpoint{
+	e := &Endpoint{backend: &backend{
 		address: address,
 		network: "tcp",
 		target:  address,
@@ -102,7 +110,7 @@ func newEndpoint(g *group, address string, secure *certificate.Client) *Endpoint
 		pool:    g.connections.NewPool(g.registry.options.Shards),
 		streams: streams{shards: make([]streamShard, g.registry.options.Shards)},
 		since:   socket.Now(),
-	}
+	}}
 	e.drain = g.registry.drains.of(g.name, address)
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		e.network, e.target = "unix", path

@@ -20,23 +20,30 @@ type picker struct {
 	sticky   map[uint64]*Endpoint
 }
 
-// level is the choice within one priority, or one zone of it. Places are those of Cluster.endpoints.
+// level is the choice within one priority, or one zone of it. Places are those of
+// Cluster.endpoints. What every choice reads comes first.
 type level struct {
 	policy    snapshot.Policy
-	below     uint64 // the part of requests for this level and those before, of balance.Whole
+	choices   int               // LeastRequest of some
+	below     uint64            // the part of requests for this level and those before, of balance.Whole
+	position  *balance.Position // of first choices
+	least     *balance.Least    // LeastRequest of all
 	endpoints []*Endpoint
-	weights   []int // 0: not in service here
 
-	position *balance.Position
-	again    *balance.Position // of second choices
-	order    []*Endpoint       // RoundRobin: a period
-	alias    *balance.Alias    // Random, PeakEWMA, LeastRequest of some
-	choices  int               // LeastRequest of some
-	least    *balance.Least    // LeastRequest of all
-	maglev   *balance.Maglev   // ConsistentHash
-	members  []balance.Member
-	burdens  []float64 // what a request in flight counts for, by place; 1 at the mean weight
-	served   int       // how many have a weight
+	order  []*Endpoint              // RoundRobin: a period
+	alias  balance.Alias[candidate] // Random, PeakEWMA, LeastRequest of some
+	maglev *balance.Maglev          // ConsistentHash
+
+	again   *balance.Position // of second choices
+	weights []int             // 0: not in service here
+	members []balance.Member  // of maglev
+	served  int               // how many have a weight
+}
+
+// candidate is an endpoint that may be drawn.
+type candidate struct {
+	endpoint *Endpoint
+	burden   float64 // what a request in flight counts for; 1 at the mean weight
 }
 
 // build replaces the picker. The caller holds group.mu.
@@ -169,22 +176,14 @@ func (c *Cluster) level(presence []int, place int, of part) level {
 		again:    &c.group.again,
 	}
 	l.weights = c.present(presence, of)
-	total := 0
 	for _, w := range l.weights {
 		if w > 0 {
-			total, l.served = total+w, l.served+1
+			l.served++
 		}
 	}
-	if l.served == 0 {
-		return l
+	if l.served > 0 {
+		c.fill(&l, presence, of)
 	}
-	if l.policy == snapshot.PeakEWMA || l.policy == snapshot.LeastRequest {
-		l.burdens = make([]float64, len(l.weights))
-		for i, w := range l.weights {
-			l.burdens[i] = float64(total) / float64(l.served) / float64(max(w, 1))
-		}
-	}
-	c.fill(&l, presence, of)
 	return l
 }
 
@@ -226,13 +225,27 @@ func (c *Cluster) fill(l *level, presence []int, of part) {
 			l.least = balance.NewLeast(l.weights)
 			return
 		}
-		l.alias = balance.NewAlias(l.weights)
+		l.alias = l.draws()
 	case snapshot.ConsistentHash:
 		l.members = c.hashed(presence, of)
 		l.maglev = c.group.table(l.members)
 	default:
-		l.alias = balance.NewAlias(l.weights)
+		l.alias = l.draws()
 	}
+}
+
+// draws is the table to draw endpoints from.
+func (l *level) draws() balance.Alias[candidate] {
+	total := 0
+	for _, w := range l.weights {
+		total += w
+	}
+	mean := float64(total) / float64(l.served)
+	candidates := make([]candidate, len(l.weights))
+	for i, w := range l.weights {
+		candidates[i] = candidate{l.endpoints[i], mean / float64(max(w, 1))}
+	}
+	return balance.NewAlias(l.weights, candidates)
 }
 
 // hashed are the endpoints of a part for a table of hashes.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -283,50 +285,90 @@ func TestRetryGoesToTheNextPriority(t *testing.T) {
 	}
 }
 
+// sized is a cluster of n endpoints of weights 1 to 3, some of them in a second
+// priority if there is one.
+func sized(n, later int, b snapshot.Balancing) *snapshot.Cluster {
+	config := balanced(cluster("c"), b)
+	for i := range n {
+		e := snapshot.Endpoint{Address: fmt.Sprintf("s%d:1", i), Weight: 1 + i%3}
+		if i >= n-later {
+			e.Priority = 1
+		}
+		config.Endpoints = append(config.Endpoints, e)
+	}
+	return config
+}
+
 func TestPoliciesDoNotAllocate(t *testing.T) {
+	left := map[snapshot.Policy]bool{
+		snapshot.RoundRobin: true, snapshot.Random: true, snapshot.PeakEWMA: true,
+		snapshot.LeastRequest: true, snapshot.ConsistentHash: true,
+	}
 	for name, b := range policies {
-		config := balanced(prioritized(1, "a:1", "b:1", "c:1"), b)
-		config.Affinity = &snapshot.Affinity{Cookie: "hg"}
-		config.CircuitBreaker = &snapshot.CircuitBreaker{ConsecutiveFailures: 5, OpenFor: time.Second, HalfOpenRequests: 1}
-		c := only(t, Options{}, config)
-		tried := []*Endpoint{c.endpoints[0]}
-		allocs := testing.AllocsPerRun(100, func() {
-			for _, p := range []Pick{{}, {Hash: 77, HasHash: true}, {Tried: tried}, {Sticky: 5, HasSticky: true}} {
-				e, ticket, _ := c.Start(&p)
-				e.End(ticket, Success, 1)
+		delete(left, b.Policy)
+		for _, n := range []int{3, 1000} {
+			config := sized(n, 1, b)
+			config.Affinity = &snapshot.Affinity{Cookie: "hg"}
+			config.CircuitBreaker = &snapshot.CircuitBreaker{ConsecutiveFailures: 5, OpenFor: time.Second, HalfOpenRequests: 1}
+			c := only(t, Options{}, config)
+			tried := []*Endpoint{c.endpoints[0]}
+			allocs := testing.AllocsPerRun(100, func() {
+				for _, p := range []Pick{{}, {Hash: 77, HasHash: true}, {Tried: tried}, {Sticky: 5, HasSticky: true}} {
+					e, ticket, _ := c.Start(&p)
+					e.End(ticket, Success, 1)
+				}
+			})
+			if allocs != 0 {
+				t.Errorf("%s of %d: %v allocations", name, n, allocs)
 			}
-		})
-		if allocs != 0 {
-			t.Errorf("%s: %v allocations", name, allocs)
+		}
+	}
+	if len(left) > 0 {
+		t.Errorf("policies that were not tried: %v", left)
+	}
+}
+
+// What a choice reads of an endpoint, and what an attempt writes, is in one cache
+// line, in which no other endpoint is.
+func TestEndpointIsACacheLine(t *testing.T) {
+	const line = 64
+	if size := reflect.TypeFor[Endpoint]().Size(); size != line {
+		t.Errorf("an endpoint has %d bytes", size)
+	}
+	for _, e := range only(t, Options{}, sized(300, 0, snapshot.Balancing{})).endpoints {
+		if at := reflect.ValueOf(e).Pointer(); at%line != 0 {
+			t.Fatalf("an endpoint is at %x", at)
 		}
 	}
 }
 
+// A choice is made as a request makes it: hash and time are known already. Every
+// endpoint has two requests in flight at most, and latencies differ.
 func BenchmarkChoose(b *testing.B) {
-	for name, policy := range policies {
-		config := balanced(cluster("c"), policy)
-		for i := range 1000 {
-			config.Endpoints = append(config.Endpoints, snapshot.Endpoint{Address: fmt.Sprintf("s%d:1", i), Weight: 1 + i%3})
+	for _, name := range slices.Sorted(maps.Keys(policies)) {
+		for _, n := range []int{3, 1000} {
+			c := only(b, Options{}, sized(n, 0, policies[name]))
+			for i, e := range c.endpoints {
+				for range i % 3 {
+					e.End(e.Begin(), Success, int64(i)*1000)
+					e.Begin()
+				}
+			}
+			now := socket.Now() + int64(time.Second)
+			b.Run(fmt.Sprintf("%s of %d", name, n), func(b *testing.B) {
+				b.ReportAllocs()
+				for i := uint64(1); b.Loop(); i++ {
+					c.Choose(&Pick{Hash: i * 0x9e3779b97f4a7c15, HasHash: true, Now: now})
+				}
+			})
+			b.Run(fmt.Sprintf("%s of %d, whole attempt", name, n), func(b *testing.B) {
+				b.ReportAllocs()
+				for i := uint64(1); b.Loop(); i++ {
+					e, t, _ := c.Start(&Pick{Hash: i * 0x9e3779b97f4a7c15, HasHash: true, Now: now})
+					e.End(t, Success, 1000)
+				}
+			})
 		}
-		c := only(b, Options{}, config)
-		for i, e := range c.endpoints {
-			for range i % 3 {
-				e.End(e.Begin(), Success, int64(i)*1000)
-				e.Begin()
-			}
-		}
-		now := socket.Now() + int64(time.Second)
-		b.Run(name+" of 1000", func(b *testing.B) {
-			for i := uint64(1); b.Loop(); i++ {
-				c.Choose(&Pick{Hash: i * 0x9e3779b97f4a7c15, HasHash: true, Now: now})
-			}
-		})
-		b.Run(name+" of 1000, whole attempt", func(b *testing.B) {
-			for i := uint64(1); b.Loop(); i++ {
-				e, t, _ := c.Start(&Pick{Hash: i * 0x9e3779b97f4a7c15, HasHash: true, Now: now})
-				e.End(t, Success, 1000)
-			}
-		})
 	}
 }
 

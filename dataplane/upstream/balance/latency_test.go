@@ -68,16 +68,19 @@ func shown(ns float64) string {
 	return d.Round(time.Millisecond).String()
 }
 
-func TestExp2(t *testing.T) {
-	last := 0.0
-	for x := -60.0; x <= 0; x += 1. / 1024 {
-		got, want := exp2(x), math.Exp2(x)
-		if math.Abs(got-want) > 0.0002*want || got <= last {
-			t.Fatalf("2^%v is %v, want %v (before it %v)", x, got, want, last)
+func TestHalved(t *testing.T) {
+	if exact := math.Log2E * (1 << tickBits) / decay * (1 << halfBits); math.Abs(halving-exact) > 0.5 {
+		t.Errorf("a tick is %v halves, not %v", halving, exact)
+	}
+	last := 2.0
+	for n := uint64(0); n <= 60<<10; n++ {
+		got, want := halved(n<<(halfBits-10)), math.Exp2(-float64(n)/1024)
+		if math.Abs(got-want) > 0.0002*want || got >= last {
+			t.Fatalf("after %v halves %v is left, want %v (before it %v)", float64(n)/1024, got, want, last)
 		}
 		last = got
 	}
-	if exp2(0) != 1 || exp2(-1) != 0.5 || exp2(-1e9) != 0 {
+	if halved(0) != 1 || halved(1<<halfBits) != 0.5 || halved(1000<<halfBits) == 0 || halved(math.MaxInt32*halving) != 0 {
 		t.Error("powers of two are not exact")
 	}
 }

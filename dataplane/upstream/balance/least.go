@@ -3,7 +3,6 @@ package balance
 import (
 	"math"
 	"math/bits"
-	"slices"
 	"sync/atomic"
 )
 
@@ -22,42 +21,47 @@ const fanOut = 4
 //
 // While loads change, a choice may go by a minimum that is a moment old. When
 // nothing changes any more, every node is exact.
+//
+// The lines lie level by level, as in a heap: the children of child c of line i
+// are line fanOut*i+1+c. So the way down needs nothing but the lines on it.
 type Least struct {
-	weights []uint32     // of the leaves; 0: never chosen
-	levels  [][]nodeLine // leaves first, the root's children last
 	root    node
+	leaf    int        // the number of the first leaf, if each child of each line has one
+	lines   []nodeLine // the root's children first
+	weights []uint32   // of the leaves; 0: never chosen
 }
 
 // node is a word.
 type node struct{ atomic.Uint64 }
 
-// nodeLine is the words of siblings.
+// nodeLine is the words of siblings, which are in one cache line.
 type nodeLine [fanOut]node
 
 // A word is a key above the weight of those that have it. Keys are float32,
 // whose bits order like the numbers as none is negative.
-const nobody = uint64(math.MaxUint32) << 32 // a key above all others
+const (
+	keyBits = 32
+	nobody  = uint64(math.MaxUint32) << keyBits // a key above all others
+)
 
 func word(load int64, weight uint32) uint64 {
 	key := math.Float32bits(float32(max(load, 0)) / float32(weight))
-	return uint64(key)<<32 | uint64(weight)
+	return uint64(key)<<keyBits | uint64(weight)
 }
 
 // NewLeast makes the tree for weights, all without load. Weights of 0 or less
 // are never chosen.
 func NewLeast(weights []int) *Least {
 	t := &Least{weights: scaleDown(weights)}
-	for n := len(weights); ; n = len(t.levels[len(t.levels)-1]) {
-		t.levels = append(t.levels, make([]nodeLine, (n+fanOut-1)/fanOut))
-		if n <= fanOut {
-			break
-		}
+	above, width := 0, 1 // lines
+	for width*fanOut < len(weights) {
+		above, width = above+width, width*fanOut
 	}
-	for _, level := range t.levels {
-		for i := range level {
-			for j := range level[i] {
-				level[i][j].Store(nobody)
-			}
+	t.leaf = above*fanOut + 1
+	t.lines = make([]nodeLine, above+(len(weights)+fanOut-1)/fanOut)
+	for i := range t.lines {
+		for j := range t.lines[i] {
+			t.lines[i][j].Store(nobody)
 		}
 	}
 	t.root.Store(nobody)
@@ -83,6 +87,15 @@ func scaleDown(weights []int) []uint32 {
 	return scaled
 }
 
+// at is the node of a number: 0 is the root, the others are children of lines.
+func (t *Least) at(number int) *node {
+	if number == 0 {
+		return &t.root
+	}
+	number--
+	return &t.lines[number/fanOut][number%fanOut]
+}
+
 // Set says what the load of element i is. The caller must see to it that the
 // last word on an element is the right one: whoever changes a load reads it
 // again after Set, and calls Set again if it has changed.
@@ -90,17 +103,13 @@ func (t *Least) Set(i int, load int64) {
 	if t.weights[i] == 0 {
 		return
 	}
-	now := word(load, t.weights[i])
-	if leaf := &t.levels[0][i/fanOut][i%fanOut]; leaf.Load() != now {
+	now, number := word(load, t.weights[i]), t.leaf+i
+	if leaf := t.at(number); leaf.Load() != now {
 		leaf.Store(now)
 	}
-	for level := range t.levels {
-		i /= fanOut
-		parent := &t.root
-		if above := level + 1; above < len(t.levels) {
-			parent = &t.levels[above][i/fanOut][i%fanOut]
-		}
-		if !t.levels[level][i].repair(parent) {
+	for number > 0 {
+		number = (number - 1) / fanOut
+		if !t.lines[number].repair(t.at(number)) {
 			return
 		}
 	}
@@ -120,43 +129,45 @@ func (l *nodeLine) repair(parent *node) (changed bool) {
 	}
 }
 
-// least is the word of a line's parent.
+// least is the word of a line's parent. It has no branch: which child has less
+// is nothing that the processor could guess.
 func (l *nodeLine) least() uint64 {
-	best := nobody
-	for i := range l {
-		w := l[i].Load()
-		tied := best + w&math.MaxUint32
-		if w>>32 == best>>32 {
-			best = tied
-		}
-		if w>>32 < best>>32 {
-			best = w
-		}
+	a, b, c, d := l[0].Load(), l[1].Load(), l[2].Load(), l[3].Load()
+	key := min(min(a>>keyBits, b>>keyBits), min(c>>keyBits, d>>keyBits))
+	return key<<keyBits + (tied(a, key) + tied(b, key)) + (tied(c, key) + tied(d, key))
+}
+
+// tied is the weight in a word if it has the key, and else 0.
+func tied(word, key uint64) uint64 {
+	weight := word - key<<keyBits
+	if weight > math.MaxUint32 {
+		weight = 0
 	}
-	return best
+	return weight
 }
 
 // Choose returns the index of the element with the least load for its weight,
 // or -1 if none has a weight. share, any 64 bits, breaks ties: evenly spread
 // shares give each of equals its part.
 func (t *Least) Choose(share uint64) int {
-	best := t.root.Load()
-	if best == nobody {
+	root := t.root.Load()
+	if root == nobody {
 		return -1
 	}
 	// The place among the weights of all that have the least key.
-	place, _ := bits.Mul64(share, best&math.MaxUint32)
-	at := 0
-	for _, lines := range slices.Backward(t.levels) {
-		line := &lines[at]
-		child, before := line.pick(best>>32, place)
+	key := root >> keyBits
+	place, _ := bits.Mul64(share, root&math.MaxUint32)
+	number := 0
+	for number < t.leaf {
+		line := &t.lines[number]
+		child, before := line.pick(key, place)
 		if child == fanOut {
 			child, before = line.any(), place
+			key = line[child].Load() >> keyBits
 		}
-		best = line[child].Load()
-		at, place = at*fanOut+child, place-before
+		number, place = number*fanOut+1+child, place-before
 	}
-	return at
+	return number - t.leaf
 }
 
 // pick is the child with the key that a place among their weights falls to, and
@@ -164,10 +175,10 @@ func (t *Least) Choose(share uint64) int {
 // It is written out and has no branch, as the processor would guess wrong at
 // every level.
 func (l *nodeLine) pick(key, place uint64) (child int, before uint64) {
-	first := l[0].tied(key)
-	second := first + l[1].tied(key)
-	third := second + l[2].tied(key)
-	fourth := third + l[3].tied(key)
+	first := tied(l[0].Load(), key)
+	second := first + tied(l[1].Load(), key)
+	third := second + tied(l[2].Load(), key)
+	fourth := third + tied(l[3].Load(), key)
 	// A difference of numbers below 2^63 has the top bit if it is negative.
 	below := (place-first)>>63 + (place-second)>>63 + (place-third)>>63 + (place-fourth)>>63
 	if place >= first {
@@ -182,20 +193,11 @@ func (l *nodeLine) pick(key, place uint64) (child int, before uint64) {
 	return fanOut - int(below), before
 }
 
-// tied is the weight of a node if it has the key, and else 0.
-func (n *node) tied(key uint64) uint64 {
-	weight := n.Load() - key<<32
-	if weight > math.MaxUint32 {
-		weight = 0
-	}
-	return weight
-}
-
 // any is a child with the least key.
 func (l *nodeLine) any() (child int) {
 	best := l[0].Load()
 	for i := range l {
-		if w := l[i].Load(); w>>32 < best>>32 {
+		if w := l[i].Load(); w>>keyBits < best>>keyBits {
 			child, best = i, w
 		}
 	}

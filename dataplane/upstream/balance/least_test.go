@@ -141,15 +141,13 @@ func TestLeastAfterContention(t *testing.T) {
 	}
 	all.Wait()
 	for i := range loads {
-		if leaf := tree.levels[0][i/fanOut][i%fanOut].Load(); leaf != word(loads[i].Load(), tree.weights[i]) {
+		if leaf := tree.at(tree.leaf + i).Load(); leaf != word(loads[i].Load(), tree.weights[i]) {
 			t.Errorf("leaf %d is %x with %d in flight", i, leaf, loads[i].Load())
 		}
 	}
-	for level := 1; level < len(tree.levels); level++ {
-		for i := range tree.levels[level-1] {
-			if got, want := tree.levels[level][i/fanOut][i%fanOut].Load(), tree.levels[level-1][i].least(); got != want {
-				t.Errorf("node %d of level %d is %x, want %x", i, level, got, want)
-			}
+	for i := range tree.lines {
+		if got, want := tree.at(i).Load(), tree.lines[i].least(); got != want {
+			t.Errorf("node %d is %x, want %x", i, got, want)
 		}
 	}
 }

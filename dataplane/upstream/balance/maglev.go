@@ -6,14 +6,13 @@ import (
 	"slices"
 )
 
-// The sizes of a Maglev table. Both are prime. A share is off by up to one slot
-// in size, so the large one is for more elements than the small one has
-// hundredths for; 256 KiB and 2.5 MiB of memory.
-const (
-	smallTable = 65537
-	largeTable = 655373
-	largeFrom  = 656 // elements
-)
+// sizes are those of a Maglev table. All are prime. A share is off by up to one slot
+// in size, so there are a hundred slots for each element, as long as there is a
+// larger table. A choice reads one slot at random and waits for it: the second size,
+// of 256 KiB, still fits in the cache of a core, the last one, of 1.25 MiB, does not.
+// When the number of elements passes from one size to another, all hashes move: so
+// there are few sizes.
+var sizes = [...]int{65_537, 131_101, 655_373}
 
 // Member is an element of a Maglev table.
 type Member struct {
@@ -31,16 +30,21 @@ type Member struct {
 // that are not are given to the others in the same manner. So a member that
 // fails or comes back moves its own hashes and no others; only one that is added
 // or removed disturbs some of the rest.
-type Maglev struct{ slots []int32 }
+type Maglev struct {
+	narrow []uint16 // a slot's member by index
+	wide   []int32  // instead, if there are more members than that can tell apart
+}
 
 // NewMaglev fills a table. It is nil if nobody is present.
 func NewMaglev(members []Member) *Maglev { return newMaglev(members, tableSize(len(members))) }
 
 func tableSize(members int) int {
-	if members >= largeFrom {
-		return largeTable
+	for _, size := range sizes {
+		if size >= 100*members {
+			return size
+		}
 	}
-	return smallTable
+	return sizes[len(sizes)-1]
 }
 
 func newMaglev(members []Member, size int) *Maglev {
@@ -52,18 +56,42 @@ func newMaglev(members []Member, size int) *Maglev {
 	if f.withdraw() {
 		f.fill(f.turns(func(m *Member) int { return m.Weight * min(m.Presence, 100) }))
 	}
-	return &Maglev{slots: f.slots}
+	return pack(f.slots, len(members))
+}
+
+func pack(slots []int32, members int) *Maglev {
+	if members > 1<<16 {
+		return &Maglev{wide: slots}
+	}
+	m := &Maglev{narrow: make([]uint16, len(slots))}
+	for i, member := range slots {
+		m.narrow[i] = uint16(member)
+	}
+	return m
+}
+
+func (m *Maglev) size() int { return max(len(m.narrow), len(m.wide)) }
+
+func (m *Maglev) at(slot int) int {
+	if m.wide != nil {
+		return int(m.wide[slot])
+	}
+	return int(m.narrow[slot])
+}
+
+func (m *Maglev) slot(hash uint64) int {
+	slot, _ := bits.Mul64(hash, uint64(m.size()))
+	return int(slot)
 }
 
 // Choose returns the index of the member that a hash belongs to. The hash must
 // be well mixed, as Hash is.
-func (m *Maglev) Choose(hash uint64) int { return m.After(hash, 0) }
+func (m *Maglev) Choose(hash uint64) int { return m.at(m.slot(hash)) }
 
 // After is the choice for a hash when those before it, in a row that is the same
 // for equal hashes, are not to be had. It may return one more than once.
 func (m *Maglev) After(hash uint64, skip int) int {
-	slot, _ := bits.Mul64(hash, uint64(len(m.slots)))
-	return int(m.slots[(int(slot)+skip)%len(m.slots)])
+	return m.at((m.slot(hash) + skip) % m.size())
 }
 
 // filling is a table that is being filled.

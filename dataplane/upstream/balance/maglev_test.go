@@ -20,9 +20,9 @@ func equals(n int) []Member {
 
 // owners is the ID behind each slot.
 func owners(m *Maglev, members []Member) []uint64 {
-	list := make([]uint64, len(m.slots))
-	for i, member := range m.slots {
-		list[i] = members[member].ID
+	list := make([]uint64, m.size())
+	for slot := range list {
+		list[slot] = members[m.at(slot)].ID
 	}
 	return list
 }
@@ -45,12 +45,12 @@ func TestMaglevShares(t *testing.T) {
 	}
 	m := NewMaglev(members)
 	counts := make([]int, len(members))
-	for _, i := range m.slots {
-		counts[i]++
+	for slot := range m.size() {
+		counts[m.at(slot)]++
 	}
 	for i, n := range counts {
 		want := float64(members[i].Weight) / 250
-		if got := float64(n) / smallTable; math.Abs(got-want) > 0.005*want {
+		if got := float64(n) / float64(sizes[0]); math.Abs(got-want) > 0.005*want {
 			t.Errorf("member %d of weight %d: %v of the slots, want %v", i, members[i].Weight, got, want)
 		}
 	}
@@ -114,9 +114,10 @@ func TestMaglevMovesOnlyWhatMust(t *testing.T) {
 			return
 		}
 		kept, had := make([]int, len(members)), make([]int, len(members))
-		for slot, i := range full.slots {
+		for slot := range full.size() {
+			i := full.at(slot)
 			had[i]++
-			switch after := now.slots[slot]; {
+			switch after := now.at(slot); {
 			case away[after].Presence == 0 || away[after].Weight == 0:
 				t.Fatalf("slot %d belongs to %d, who is away", slot, after)
 			case after == i:
@@ -134,17 +135,32 @@ func TestMaglevMovesOnlyWhatMust(t *testing.T) {
 }
 
 func TestMaglevSizes(t *testing.T) {
-	for n, want := range map[int]int{655: smallTable, 656: largeTable} {
+	for n, want := range map[int]int{0: 65_537, 655: 65_537, 656: 131_101, 1311: 131_101, 1312: 655_373, 100_000: 655_373} {
 		if got := tableSize(n); got != want {
 			t.Errorf("%d members: %d slots", n, got)
 		}
 	}
-	for _, n := range []int{smallTable, largeTable} {
+	for _, n := range sizes {
 		for d := 2; d*d <= n; d++ {
 			if n%d == 0 {
 				t.Errorf("%d is not prime: %d", n, d)
 			}
 		}
+	}
+}
+
+// A table of indices that do not fit in 16 bits says the same as one of those that do.
+func TestMaglevOfManyMembers(t *testing.T) {
+	const n = 1<<16 + 1
+	slots := make([]int32, 3*n)
+	for i := range slots {
+		slots[i] = int32(i % n)
+	}
+	if m := pack(slots, n); m.at(n-1) != n-1 || m.Choose(math.MaxUint64) != n-1 || m.size() != 3*n {
+		t.Errorf("%d of %d slots leads to %d", n-1, m.size(), m.at(n-1))
+	}
+	if m := pack(slots[:n-1], n-1); m.at(n-2) != n-2 || m.Choose(math.MaxUint64) != n-2 || m.wide != nil {
+		t.Errorf("%d of %d slots leads to %d", n-2, m.size(), m.at(n-2))
 	}
 }
 

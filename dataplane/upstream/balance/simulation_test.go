@@ -21,7 +21,7 @@ type simulation struct {
 
 	position Position
 	order    []int32
-	alias    *Alias
+	alias    Alias[int]
 	least    *Least
 	latency  []int64 // of the requests that ended
 	taken    []int   // requests by server
@@ -55,7 +55,7 @@ func (a *arrivals) Pop() any {
 func newSimulation(servers []server) *simulation {
 	s := &simulation{rnd: rand.New(rand.NewPCG(7, 7)), now: 1, servers: servers, taken: make([]int, len(servers))}
 	s.weights = slices.Repeat([]int{1}, len(servers))
-	s.order, s.alias, s.least = Sequence(s.weights), NewAlias(s.weights), NewLeast(s.weights)
+	s.order, s.alias, s.least = Sequence(s.weights), NewAlias(s.weights, indices(s.weights)), NewLeast(s.weights)
 	return s
 }
 
@@ -121,7 +121,7 @@ func (s *simulation) percentile(p float64) time.Duration {
 
 var policies = map[string]func(*simulation) int{
 	"round robin":   func(s *simulation) int { return int(s.order[s.position.Next(len(s.order))]) },
-	"random":        func(s *simulation) int { return s.alias.Draw(s.rnd.Uint64()) },
+	"random":        func(s *simulation) int { return *s.alias.Draw(s.rnd.Uint64()) },
 	"least request": func(s *simulation) int { return s.least.Choose(s.position.Share()) },
 	"least of two": func(s *simulation) int {
 		a, b := s.two()
@@ -140,9 +140,9 @@ var policies = map[string]func(*simulation) int{
 }
 
 func (s *simulation) two() (a, b int) {
-	a, b = s.alias.Draw(s.rnd.Uint64()), s.alias.Draw(s.rnd.Uint64())
+	a, b = *s.alias.Draw(s.rnd.Uint64()), *s.alias.Draw(s.rnd.Uint64())
 	for a == b {
-		b = s.alias.Draw(s.rnd.Uint64())
+		b = *s.alias.Draw(s.rnd.Uint64())
 	}
 	return a, b
 }
@@ -222,7 +222,7 @@ func TestDistribution(t *testing.T) {
 	for name, choose := range policies {
 		s := newSimulation(make([]server, len(weights)))
 		s.weights = weights
-		s.order, s.alias, s.least = Sequence(weights), NewAlias(weights), NewLeast(weights)
+		s.order, s.alias, s.least = Sequence(weights), NewAlias(weights, indices(weights)), NewLeast(weights)
 		counts := make([]int, len(weights))
 		for range picks {
 			counts[choose(s)]++
