@@ -203,14 +203,16 @@ func parseLength(value []byte) (length int64, reason string) {
 	return length, ""
 }
 
-// setContinue reads Expect (RFC 9110 section 10.1.1): a request without content
-// waits for nothing, and HTTP/1.0 knows no 100.
+// setContinue reads Expect, which is a list (RFC 9110 section 10.1.1): a request
+// without content waits for nothing, and HTTP/1.0 knows no 100.
 func setContinue(req *message.Request, end int) *Error {
 	for value := range req.Fields.Values(message.Expect) {
-		if !message.EqualToken(value, "100-continue") {
-			return fault(417, end, "Expect field other than 100-continue")
+		for member := range message.List(value) {
+			if !message.EqualToken(member, "100-continue") {
+				return fault(417, end, "Expect field other than 100-continue")
+			}
+			req.Continue = req.Minor > 0 && (req.Body.Kind == message.BodyChunked || req.Body.Length > 0)
 		}
-		req.Continue = req.Minor > 0 && (req.Body.Kind == message.BodyChunked || req.Body.Length > 0)
 	}
 	return nil
 }

@@ -70,6 +70,9 @@ func TestRequestHeads(t *testing.T) {
 		{"long path", p(":method", "GET", ":scheme", "http", ":path", "/"+strings.Repeat("a", 8<<10), ":authority", "a"), "HEADERS 1 end :status=414"},
 		{"long method", p(":method", strings.Repeat("A", 65), ":scheme", "http", ":path", "/", ":authority", "a"), "HEADERS 1 end :status=501"},
 		{"expect other", get1("expect", "tea"), "HEADERS 1 end :status=417"},
+		{"expect one more", get1("expect", "100-continue, tea"), "HEADERS 1 end :status=417"},
+		{"expect in a list", get1("expect", ", 100-Continue,"), "HEADERS 1 :status=200"},
+		{"expect nothing", get1("expect", ""), "HEADERS 1 :status=200"},
 		{"connect without port", p(":method", "CONNECT", ":authority", "a"), "HEADERS 1 end :status=400"},
 		{"long field", get1("a", strings.Repeat("b", 12<<10)), "HEADERS 1 :status=200"},
 	} {

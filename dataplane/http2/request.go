@@ -148,13 +148,20 @@ func (h *head) requestBody(req *message.Request) (malformed string, fault *Fault
 	}
 	h.dropUnderscores()
 	req.Fields = h.fields
+	return "", h.expectation(req)
+}
+
+// expectation reads Expect, which is a list (RFC 9110 section 10.1.1).
+func (h *head) expectation(req *message.Request) *Fault {
 	for value := range req.Fields.Values(message.Expect) {
-		if !message.EqualToken(value, "100-continue") {
-			return "", &Fault{417, "Expect field other than 100-continue"}
+		for member := range message.List(value) {
+			if !message.EqualToken(member, "100-continue") {
+				return &Fault{417, "Expect field other than 100-continue"}
+			}
+			req.Continue = !h.end
 		}
-		req.Continue = !h.end
 	}
-	return "", nil
+	return nil
 }
 
 // dropUnderscores leaves out fields that gateways behind cannot tell from others.
