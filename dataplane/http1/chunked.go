@@ -175,41 +175,49 @@ func (d *Decoder) endLine(c byte) string {
 // frameExtension takes a byte of a chunk extension (RFC 9112 section 7.1.1).
 func (d *Decoder) frameExtension(c byte) string {
 	token := is(c, classToken)
-	ok := true
+	var ok bool
 	switch d.state {
 	case chunkExtFirst:
-		if !d.blank(c, chunkExtFirst) {
-			ok, d.state = token, chunkExt
-		}
+		ok = d.blank(c, chunkExtFirst) || d.begins(token, chunkExt)
 	case chunkExt:
 		ok = token || d.gives(c) || d.after(c) || d.blank(c, chunkExtSpace)
 	case chunkExtSpace:
 		ok = d.gives(c) || d.next(c) || d.blank(c, chunkExtSpace)
 	case chunkValueFirst:
-		if c == '"' {
-			d.state = chunkQuoted
-		} else if !d.blank(c, chunkValueFirst) {
-			ok, d.state = token, chunkValue
-		}
+		ok = d.blank(c, chunkValueFirst) || d.begins(c == '"', chunkQuoted) || d.begins(token, chunkValue)
 	case chunkValue:
 		ok = token || d.after(c) || d.blank(c, chunkSpace)
 	case chunkQuotedEnd:
 		ok = d.after(c) || d.blank(c, chunkSpace)
 	case chunkSpace:
 		ok = d.next(c) || d.blank(c, chunkSpace)
-	case chunkQuoted:
-		ok = is(c, classReason)
-		switch c {
-		case '"':
-			d.state = chunkQuotedEnd
-		case '\\':
-			d.state = chunkEscaped
-		}
-	case chunkEscaped:
-		ok, d.state = is(c, classReason), chunkQuoted
+	default:
+		ok = d.frameQuoted(c)
 	}
 	if !ok {
 		return "malformed chunk extension"
 	}
 	return ""
+}
+
+// begins goes on to a state if that is what the byte begins.
+func (d *Decoder) begins(ok bool, state chunkState) bool {
+	if ok {
+		d.state = state
+	}
+	return ok
+}
+
+// frameQuoted takes a byte of a quoted string (RFC 9110 section 5.6.4).
+func (d *Decoder) frameQuoted(c byte) bool {
+	ok := is(c, classReason)
+	switch {
+	case d.state == chunkEscaped:
+		d.state = chunkQuoted
+	case c == '"':
+		d.state = chunkQuotedEnd
+	case c == '\\':
+		d.state = chunkEscaped
+	}
+	return ok
 }

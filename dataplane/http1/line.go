@@ -26,10 +26,7 @@ func (l *line) parse(buf []byte, pos int) (bool, *Error) {
 	}
 	l.name = buf[start:pos]
 	if l.spaced && pos > start {
-		for pos < len(buf) && (buf[pos] == ' ' || buf[pos] == '\t') {
-			pos++
-		}
-		if pos == len(buf) {
+		if pos = skipBlanks(buf, pos); pos == len(buf) {
 			return false, nil
 		}
 	}
@@ -37,10 +34,7 @@ func (l *line) parse(buf []byte, pos int) (bool, *Error) {
 		return false, badName(buf, start, start+len(l.name))
 	}
 	l.underscore = seen&classUnderscore != 0
-	pos++
-	for pos < len(buf) && (buf[pos] == ' ' || buf[pos] == '\t') {
-		pos++
-	}
+	pos = skipBlanks(buf, pos+1)
 	end := valueEnd(buf, pos)
 	if end+1 >= len(buf) && (end == len(buf) || buf[end] == '\r') {
 		return false, nil
@@ -54,6 +48,14 @@ func (l *line) parse(buf []byte, pos int) (bool, *Error) {
 	}
 	l.value = buf[pos:end]
 	return true, nil
+}
+
+// skipBlanks is where the white space that begins at pos ends.
+func skipBlanks(buf []byte, pos int) int {
+	for pos < len(buf) && (buf[pos] == ' ' || buf[pos] == '\t') {
+		pos++
+	}
+	return pos
 }
 
 // badName says what is wrong with a name that ends at pos without a colon.
