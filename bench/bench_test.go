@@ -258,7 +258,7 @@ func TestStatusBehindUpdatesOfTheTable(t *testing.T) {
 }
 
 func TestConfigurationsFill(t *testing.T) {
-	s := &setting{Name: "x", Port: 1, TLSPort: 2, Cores: 2, Log: true, Large: true}
+	s := &setting{Name: "x", Port: 1, TLSPort: 2, Cores: 2, Log: true, Large: true, Traced: true}
 	for _, target := range proxies("build/dataplane", true) {
 		if text, err := target.filled(s); err != nil || strings.Contains(text, "{{") {
 			t.Errorf("%s: %v", target.name, err)

@@ -46,7 +46,7 @@ func (w *site) start(ctx context.Context, t target, s *scenario) (*running, erro
 		Name: t.name, Conf: t.confFile(w.dir), Dir: w.dir, Port: ports[0], TLSPort: ports[1], Admin: ports[2],
 		Backend: portOf(w.backend.http1), Calls: portOf(w.backend.http2), Sink: portOf(w.sink.listener),
 		Certificate: w.authority.certificate, Key: w.authority.key, Both: w.authority.both,
-		Cores: w.layout.cores, Log: s.log, Large: t.largeBuffers,
+		Cores: w.layout.cores, Log: s.log, Large: t.largeBuffers, Traced: s.traced,
 	}
 	r := &running{target: t, at: endpoint{port: set.Port}, admin: set.Admin, said: filepath.Join(w.dir, t.name+".out")}
 	if s.tls {

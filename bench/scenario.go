@@ -20,6 +20,7 @@ type scenario struct {
 	share       float64 // requests arrive at this share of nginx's peak, whatever becomes of them; 0: each asks again when answered
 	idle        bool    // measures memory instead
 	log         bool    // the proxies write an access log
+	traced      bool    // 1% of the requests are traced, by the data plane alone
 	large       bool    // HAProxy with larger buffers is a peer too
 	cores       int     // of each proxy; 0 is what -cores says
 	goal        float64 // the ratio, or the kB a connection, that the project wants to keep below; 0: none
@@ -58,6 +59,7 @@ var scenarios = []scenario{
 		connections: 10, streams: 32, path: callPath, tls: true, call: true, goal: 0.3,
 	},
 	{name: "log", what: "GET 100 B, 64 connections, access log on", connections: 64, path: "/b100", log: true, goal: 1},
+	{name: "traced", what: "GET 100 B, 64 connections, 1% of them traced and exported by Headgate alone", connections: 64, path: "/b100", traced: true, goal: 1.1},
 	{name: "open-20", what: "GET 100 B arriving at 20% of nginx's peak", connections: 64, path: "/b100", share: 0.2, goal: 1.2},
 	{name: "open-60", what: "GET 100 B arriving at 60% of nginx's peak", connections: 64, path: "/b100", share: 0.6, goal: 1},
 	{name: "two-cores", what: "GET 100 B, 64 connections, two cores", connections: 64, path: "/b100", cores: 2, goal: 0.95 * twoCores},

@@ -31,7 +31,7 @@ type setting struct {
 	Backend, Calls, Sink   int // ports behind and beside the proxy
 	Certificate, Key, Both string
 	Cores                  int
-	Log, Large             bool
+	Log, Large, Traced     bool
 }
 
 // nginx is also the proxy whose peak the open loops are a share of.
@@ -68,7 +68,7 @@ func headgate(program string) target {
 			"--control", "unix:{{.Dir}}/{{.Name}}.sock", "--admin", "127.0.0.1:{{.Admin}}",
 		},
 		environment: []string{
-			"OTEL_TRACES_EXPORTER=otlp", "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
+			"OTEL_TRACES_EXPORTER={{if .Traced}}otlp{{else}}none{{end}}", "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
 			"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:{{.Sink}}",
 		},
 		version: "--version",

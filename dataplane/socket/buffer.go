@@ -12,9 +12,18 @@ const (
 )
 
 var (
-	smallPool = sync.Pool{New: func() any { return new([SmallBuffer]byte) }}
+	smallPool = sync.Pool{New: func() any { return &new(spaced).buffer }}
 	largePool = sync.Pool{New: func() any { return new([LargeBuffer]byte) }}
 )
+
+// spaced keeps buffers from beginning a power of two apart. Caches put what is a
+// power of two apart in the same place, and it is the beginning of a buffer that
+// is used: a few dozen would push each other out. The size is one that the
+// allocator has.
+type spaced struct {
+	buffer [SmallBuffer]byte
+	_      [2688]byte
+}
 
 // GetBuffer returns a buffer of SmallBuffer bytes, or of LargeBuffer bytes if
 // size is more than that.
