@@ -114,7 +114,7 @@ func (d *Decoder) frameSize(c byte) string {
 	case d.state == chunkSizeFirst:
 		return "chunk size that is not a hex number"
 	}
-	if d.after(c) || d.blank(c, chunkSpace) {
+	if d.ends(c) {
 		return ""
 	}
 	if c == '\n' {
@@ -122,6 +122,9 @@ func (d *Decoder) frameSize(c byte) string {
 	}
 	return "chunk size that is not a hex number"
 }
+
+// ends takes what may follow a size or a value, or white space before that.
+func (d *Decoder) ends(c byte) bool { return d.after(c) || d.blank(c, chunkSpace) }
 
 // after takes what may follow a size or a whole extension.
 func (d *Decoder) after(c byte) bool {
@@ -186,9 +189,9 @@ func (d *Decoder) frameExtension(c byte) string {
 	case chunkValueFirst:
 		ok = d.blank(c, chunkValueFirst) || d.begins(c == '"', chunkQuoted) || d.begins(token, chunkValue)
 	case chunkValue:
-		ok = token || d.after(c) || d.blank(c, chunkSpace)
+		ok = token || d.ends(c)
 	case chunkQuotedEnd:
-		ok = d.after(c) || d.blank(c, chunkSpace)
+		ok = d.ends(c)
 	case chunkSpace:
 		ok = d.next(c) || d.blank(c, chunkSpace)
 	default:
