@@ -55,21 +55,27 @@ func (p *parcel) post(fd int, bytes []byte) (n int, others bool, err error) {
 		runtime.Gosched()
 		others = p.done.Load()
 	}
-	if !p.done.Load() {
-		o.flush()
-	}
 	for !p.done.Load() {
-		runtime.Gosched() // another core is writing it
+		if !o.flush() {
+			runtime.Gosched() // another core is writing it
+		}
 	}
 	p.bytes = nil
 	return p.n, others, p.err
 }
 
-// flush writes all that waits; several may share the work.
-func (o *outbox) flush() {
-	for p := o.take(); p != nil; p = o.take() {
+// flush writes what waits, and reports whether there was anything. Several may
+// share the work; nobody does so much of it that others, who go on to put
+// something in, keep him from his own.
+func (o *outbox) flush() bool {
+	for n := range outboxFull {
+		p := o.take()
+		if p == nil {
+			return n > 0
+		}
 		p.write()
 	}
+	return true
 }
 
 func (p *parcel) write() {
