@@ -195,29 +195,48 @@ func (x *exchange) passAll(data []byte, trailers *message.Fields) bool {
 // of an answer than to pass it on: its exchanges may be parked. What is not known
 // here is taken for something that can.
 func promptly(r *snapshot.Route) bool {
-	if r.Forward == nil || !sets(r, "Name", "Index", "Forward", "RequestHeaders", "ResponseHeaders", "MaxRequestBytes", "Upgrades") ||
-		!sets(r.Forward, "Backends", "TotalWeight", "Rewrite", "Request", "PerTry", "FirstByte", "Idle", "Retry") {
+	if r.Forward == nil || !promptRoute.lacks(r) || !promptForward.lacks(r.Forward) {
 		return false
 	}
 	for _, b := range r.Forward.Backends {
-		if !sets(b.Cluster, promptCluster...) {
+		if !promptCluster.lacks(b.Cluster) {
 			return false
 		}
 	}
 	return true
 }
 
-var promptCluster = []string{
-	"Name", "Index", "Identity", "HTTP2", "Endpoints", "TLS", "Balancing", "Affinity", "SlowStart", "HealthCheck", "Outlier",
-	"CircuitBreaker", "MaxConnections", "MaxConnectionsPerEndpoint", "MaxPendingRequests", "MaxRequests", "MaxRetries",
-	"ConnectTimeout", "KeepAliveTimeout", "PanicThreshold",
+var (
+	promptRoute = besides(snapshot.Route{},
+		"Name", "Index", "Forward", "RequestHeaders", "ResponseHeaders", "MaxRequestBytes", "Upgrades")
+	promptForward = besides(snapshot.Forward{},
+		"Backends", "TotalWeight", "Rewrite", "Request", "PerTry", "FirstByte", "Idle", "Retry")
+	promptCluster = besides(snapshot.Cluster{},
+		"Name", "Index", "Identity", "HTTP2", "Endpoints", "TLS", "Balancing", "Affinity", "SlowStart", "HealthCheck", "Outlier",
+		"CircuitBreaker", "MaxConnections", "MaxConnectionsPerEndpoint", "MaxPendingRequests", "MaxRequests", "MaxRetries",
+		"ConnectTimeout", "KeepAliveTimeout", "PanicThreshold")
+)
+
+// unknown is fields of a struct by index.
+type unknown []int
+
+// besides is all fields of a struct but those that are named. It is found once: an
+// apply asks of each route.
+func besides(config any, known ...string) (others unknown) {
+	t := reflect.TypeOf(config)
+	for i := range t.NumField() {
+		if !slices.Contains(known, t.Field(i).Name) {
+			others = append(others, i)
+		}
+	}
+	return others
 }
 
-// sets reports whether a struct has no other fields set than those that are named.
-func sets(config any, fields ...string) bool {
+// lacks reports whether none of the fields is set in a struct that is pointed to.
+func (u unknown) lacks(config any) bool {
 	v := reflect.ValueOf(config).Elem()
-	for i := range v.NumField() {
-		if !v.Field(i).IsZero() && !slices.Contains(fields, v.Type().Field(i).Name) {
+	for _, i := range u {
+		if !v.Field(i).IsZero() {
 			return false
 		}
 	}

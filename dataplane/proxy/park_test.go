@@ -7,15 +7,17 @@ import (
 	"github.com/headgate/headgate/dataplane/snapshot"
 )
 
+// plain is a route that asks for nothing in particular.
+func plain() *snapshot.Route {
+	cluster := &snapshot.Cluster{Name: "c", HTTP2: true, MaxConnections: 1024, MaxRetries: 3, Outlier: &snapshot.Outlier{}}
+	return &snapshot.Route{Name: "r", Index: 1, Upgrades: []string{"websocket"}, Forward: &snapshot.Forward{
+		Backends: []snapshot.Backend{{Cluster: cluster, Weight: 1}}, TotalWeight: 1, FirstByte: time.Second,
+	}}
+}
+
 // A route of its kind may be parked as the language sets it by default, whatever
 // is known not to wait is added; anything else keeps it from that.
 func TestPromptRoutes(t *testing.T) {
-	plain := func() *snapshot.Route {
-		cluster := &snapshot.Cluster{Name: "c", HTTP2: true, MaxConnections: 1024, MaxRetries: 3, Outlier: &snapshot.Outlier{}}
-		return &snapshot.Route{Name: "r", Index: 1, Upgrades: []string{"websocket"}, Forward: &snapshot.Forward{
-			Backends: []snapshot.Backend{{Cluster: cluster, Weight: 1}}, TotalWeight: 1, FirstByte: time.Second,
-		}}
-	}
 	for name, c := range map[string]struct {
 		change func(r *snapshot.Route)
 		prompt bool
@@ -40,7 +42,15 @@ func TestPromptRoutes(t *testing.T) {
 
 func TestUnknownFieldsAreNotPrompt(t *testing.T) {
 	type config struct{ Known, Unknown int }
-	if !sets(&config{Known: 1}, "Known") || sets(&config{Known: 1, Unknown: 1}, "Known") {
+	if u := besides(config{}, "Known"); !u.lacks(&config{Known: 1}) || u.lacks(&config{Known: 1, Unknown: 1}) {
 		t.Error("a field that is not named makes the difference, if it is set")
+	}
+}
+
+// An apply asks it of ten thousand routes.
+func TestPromptRouteAllocs(t *testing.T) {
+	r := plain()
+	if n := testing.AllocsPerRun(100, func() { promptly(r) }); n > 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
