@@ -1,6 +1,7 @@
 package http1
 
 import (
+	"bytes"
 	"math"
 
 	"github.com/headgate/headgate/dataplane/message"
@@ -55,8 +56,25 @@ func (f *framing) connection(value []byte) {
 			f.keepAlive = true
 		case message.EqualToken(option, "upgrade"):
 			f.upgrade = true
+		default:
+			f.close = f.close || hasWord(option, "close")
 		}
 	}
+}
+
+// hasWord reports whether a malformed member of a list, one with white space inside,
+// has a word that is given in lower case. Some take that for the member: so a
+// connection is rather closed than kept.
+func hasWord(member []byte, word string) bool {
+	if bytes.IndexByte(member, ' ') < 0 && bytes.IndexByte(member, '\t') < 0 {
+		return false
+	}
+	for w := range bytes.FieldsSeq(member) {
+		if message.EqualToken(w, word) {
+			return true
+		}
+	}
+	return false
 }
 
 // closes reports whether the connection ends after the message (RFC 9112 section
