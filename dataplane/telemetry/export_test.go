@@ -216,7 +216,8 @@ func TestNothingIsExportedUnasked(t *testing.T) {
 	}
 }
 
-// OTEL_SDK_DISABLED turns the SDK off; /metrics still has our own counters.
+// OTEL_SDK_DISABLED turns the SDK off: trace context passes untouched, as through
+// the tracers of the API without an SDK. /metrics still has our own counters.
 func TestDisabled(t *testing.T) {
 	c := newReceiver(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
@@ -226,6 +227,9 @@ func TestDisabled(t *testing.T) {
 	s.Telemetry.TracingOn, s.Telemetry.SampleRatio = true, 1
 	var x Exchange
 	serve(r.View(s), &x, s)
+	if x.Trace.Rewrite {
+		t.Error("it has a part in the trace")
+	}
 	counter, err := r.MeterProvider().Meter("x").Int64Counter("others")
 	if err != nil {
 		t.Fatal(err)

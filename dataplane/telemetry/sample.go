@@ -29,7 +29,8 @@ func (v *View) Begin(x *Exchange, traceparent, tracestate []byte) {
 }
 
 // sample decides before any span is made: a trusted parent's flag is honoured,
-// everything else follows the ratio.
+// everything else follows the ratio. What is not recorded has an ID all the same
+// (OpenTelemetry SDK, "Sampling": a span ID is generated whatever the decision is).
 func (v *View) sample(t *Trace, traceparent, tracestate []byte) {
 	t.Rewrite = true
 	if v.trust {
@@ -40,10 +41,8 @@ func (v *View) sample(t *Trace, traceparent, tracestate []byte) {
 	if !t.kept {
 		t.begin(v.bound)
 	}
+	t.SpanID = newSpanID()
 	t.record = t.Sampled && v.rec.spans != nil
-	if t.record || !t.kept {
-		t.SpanID = newSpanID()
-	}
 }
 
 // keep continues the trace that the client is part of.
@@ -114,7 +113,7 @@ func (v *View) attempt(x *Exchange, now int64) *Attempt {
 	}
 	x.Tries++
 	*a = Attempt{Started: now}
-	if x.Trace.Rewrite && (x.Trace.record || !x.Trace.kept) {
+	if x.Trace.Rewrite {
 		a.SpanID = newSpanID()
 	}
 	return a

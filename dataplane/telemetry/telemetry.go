@@ -60,6 +60,7 @@ type Recorder struct {
 	logs        *accessLogs
 	registry    *prometheus.Registry
 	exporting   bool // metrics go to a reader besides /metrics
+	untraced    bool // OTEL_SDK_DISABLED: trace context passes untouched, whatever a snapshot says
 
 	mu        sync.Mutex
 	views     uint64 // made so far
@@ -78,7 +79,7 @@ type Recorder struct {
 func New(ctx context.Context, o Options) (*Recorder, error) {
 	o.fill()
 	r := &Recorder{
-		logger: o.Logger, shards: o.Shards, start: time.Now(),
+		logger: o.Logger, shards: o.Shards, start: time.Now(), untraced: disabled(),
 		active: activeTable{make([]activeShard, o.Shards)},
 		routes: make(map[string]*routeSeries), clusters: make(map[string]*clusterSeries),
 	}

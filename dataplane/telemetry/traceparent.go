@@ -88,16 +88,13 @@ func (t *Trace) Detached() Trace {
 }
 
 // AppendTraceparent appends the traceparent of the current attempt, in version
-// 00 whatever came in (section 4.3): with the attempt's client span as parent where
-// spans are recorded; with the incoming parent where it was kept and nothing is
-// recorded; else a value that begins a trace here. Only to be used if
+// 00 whatever came in (section 4.3). Its parent is the attempt's client span, which
+// has an ID of its own whether it is recorded or not. Only to be used if
 // Trace.Rewrite is set.
 func (x *Exchange) AppendTraceparent(dst []byte) []byte {
 	t := &x.Trace
 	span := &t.SpanID
-	if a := x.last(); t.kept && !t.record {
-		span = &t.Parent
-	} else if a != nil {
+	if a := x.last(); a != nil {
 		span = &a.SpanID
 	}
 	dst = append(dst, "00-"...)

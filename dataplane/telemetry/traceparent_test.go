@@ -81,11 +81,11 @@ var sendRules = []struct {
 	{name: "trusted, sampled, random", incoming: testSampled[:54] + "3", exporter: true,
 		rewrite: true, keepState: true, sampled: true, want: "^00-" + testTrace + "-[0-9a-f]{16}-03$"},
 	{name: "trusted, sampled, nobody records", incoming: testSampled,
-		rewrite: true, keepState: true, sampled: true, want: "^" + testSampled + "$"},
+		rewrite: true, keepState: true, sampled: true, want: "^00-" + testTrace + "-[0-9a-f]{16}-01$"},
 	{name: "trusted, not sampled", incoming: testDropped, ratio: 1, exporter: true,
-		rewrite: true, keepState: true, want: "^" + testDropped + "$"},
+		rewrite: true, keepState: true, want: "^00-" + testTrace + "-[0-9a-f]{16}-00$"},
 	{name: "trusted, unknown version, not sampled", incoming: "cc" + testDropped[2:] + "-more", ratio: 1, exporter: true,
-		rewrite: true, keepState: true, want: "^" + testDropped + "$"},
+		rewrite: true, keepState: true, want: "^00-" + testTrace + "-[0-9a-f]{16}-00$"},
 	{name: "not trusted", incoming: testSampled, distrust: true, exporter: true,
 		rewrite: true, want: "^00-[0-9a-f]{32}-[0-9a-f]{16}-00$"},
 	{name: "not trusted, sampled here", incoming: testDropped, distrust: true, ratio: 1, exporter: true,
@@ -114,23 +114,22 @@ func TestWhatGoesOut(t *testing.T) {
 			t.Errorf("%s: rewrite %v, state %v, sampled %v", c.name, got.Rewrite, got.KeepState, got.Sampled)
 		}
 		if c.rewrite {
-			checkSent(t, c.name, c.want, c.incoming, &x)
+			checkSent(t, c.name, c.want, &x)
 		}
 		v.Finish(&x)
 	}
 }
 
-func checkSent(t *testing.T, name, want, incoming string, x *Exchange) {
+func checkSent(t *testing.T, name, want string, x *Exchange) {
 	t.Helper()
 	sent := string(x.AppendTraceparent(nil))
 	if !regexp.MustCompile(want).MatchString(sent) {
 		t.Errorf("%s: sent %s, want %s", name, sent, want)
 	}
-	fresh := strings.Contains(want, "[")
 	if _, ok := parseTraceparent([]byte(sent)); !ok {
 		t.Errorf("%s: sent an invalid value: %s", name, sent)
 	}
-	if fresh && strings.Contains(sent, testParent) {
+	if strings.Contains(sent, testParent) {
 		t.Errorf("%s: the client's span is still the parent: %s", name, sent)
 	}
 	if !x.Trace.KeepState && strings.Contains(sent, testTrace) {
@@ -138,22 +137,24 @@ func checkSent(t *testing.T, name, want, incoming string, x *Exchange) {
 	}
 }
 
-// Each attempt has a span of its own.
+// Each attempt has a span ID of its own, also where no span is made of it.
 func TestEachAttemptHasItsParent(t *testing.T) {
-	r := newRecorder(t, Options{})
-	s := testSnapshot("v1", nil, nil)
-	s.Telemetry.TracingOn, s.Telemetry.SampleRatio = true, 1
-	v := r.View(s)
-	var x Exchange
-	v.Begin(&x, nil, nil)
-	seen := make(map[string]bool)
-	for range 3 {
-		v.Attempt(&x)
-		seen[string(x.AppendTraceparent(nil))] = true
-	}
-	v.Finish(&x)
-	if len(seen) != 3 {
-		t.Errorf("3 attempts sent %d different values", len(seen))
+	for _, incoming := range []string{"", testSampled, testDropped} {
+		r := newRecorder(t, Options{})
+		s := testSnapshot("v1", nil, nil)
+		s.Telemetry.TracingOn, s.Telemetry.TrustIncoming = true, true
+		v := r.View(s)
+		var x Exchange
+		v.Begin(&x, []byte(incoming), nil)
+		seen := map[string]bool{incoming: true}
+		for range 3 {
+			v.Attempt(&x)
+			seen[string(x.AppendTraceparent(nil))] = true
+		}
+		v.Finish(&x)
+		if len(seen) != 4 {
+			t.Errorf("%q: 3 attempts sent %d different values", incoming, len(seen)-1)
+		}
 	}
 }
 

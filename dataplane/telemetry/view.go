@@ -107,7 +107,7 @@ func (r *Recorder) View(s *snapshot.Snapshot) *View {
 	t := &s.Telemetry
 	v := &View{
 		rec: r, version: s.Version, digest: s.Digest,
-		tracing: t.TracingOn, trust: t.TrustIncoming, bound: ratioBound(t.SampleRatio),
+		tracing: t.TracingOn && !r.untraced, trust: t.TrustIncoming, bound: ratioBound(t.SampleRatio),
 		logJSON: t.AccessLogJSON, recent: t.RecentRequests,
 		routes: make([]*routeSeries, len(s.Routes)), clusters: make([]*clusterTable, len(s.Clusters)),
 	}

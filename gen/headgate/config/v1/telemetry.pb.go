@@ -27,7 +27,7 @@ const (
 // Telemetry says what is recorded. Where it is sent, the OTEL_* variables say.
 type Telemetry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Record traces. Default: off; trace context passes through untouched.
+	// Record traces. Default: off; trace context passes through untouched, as it does where OTEL_SDK_DISABLED is true.
 	Tracing *Tracing `protobuf:"bytes,1,opt,name=tracing,proto3" json:"tracing,omitempty"`
 	// Write an access log. Default: off.
 	AccessLog *AccessLog `protobuf:"bytes,2,opt,name=access_log,json=accessLog,proto3" json:"access_log,omitempty"`
@@ -88,7 +88,8 @@ func (x *Telemetry) GetRecentRequests() uint32 {
 	return 0
 }
 
-// Tracing records a span per request and one per attempt.
+// Tracing records a span per request and one per attempt. Each attempt sends a traceparent of version 00 with a parent-id
+// of its own, of requests that are not recorded too; a tracestate that can be read goes with the trace that goes on.
 type Tracing struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Share of the requests that are recorded where no trusted parent has decided. 0 to 1. Default: 0.01.
