@@ -16,7 +16,12 @@ const (
 	maxEmptyLines = 4
 )
 
-var endOfHead = []byte("\r\n\r\n")
+// What ends a head, and what looks like that to whoever takes a bare LF for the end of
+// a line. An LF stands before each.
+var (
+	emptyLineCRLF = []byte("\n\r\n")
+	emptyLineLF   = []byte("\n\n")
+)
 
 // ParseRequest reads a request head from the start of buf into req, which it
 // empties first and whose slices point into buf afterwards. It returns the bytes
@@ -75,9 +80,10 @@ func parseRequest(buf []byte, req *message.Request, lim *Limits) (int, *Error) {
 // mayBeWhole is the quick test that keeps the work linear when a head trickles
 // in: its fields are read only when an empty line is there, or when the last
 // byte ends a line, which it does no more often than there may be fields. The
-// line before the fields ends at pos.
+// line before the fields ends at pos. A bare LF ends nothing, but whoever takes it
+// for the end of a line sends nothing more of the head: such is to be refused now.
 func mayBeWhole(buf []byte, pos int) bool {
-	return buf[len(buf)-1] == '\n' || bytes.Contains(buf[pos-2:], endOfHead)
+	return buf[len(buf)-1] == '\n' || bytes.Contains(buf[pos-1:], emptyLineCRLF) || bytes.Contains(buf[pos-1:], emptyLineLF)
 }
 
 // skipEmptyLines is the index of the first byte after leading empty lines.

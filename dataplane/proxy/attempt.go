@@ -194,13 +194,19 @@ func (x *exchange) send() *failure {
 	return nil
 }
 
+// lookAfterAsk is when a connection that was not looked at before it was used again
+// is looked at for an end that came before the request, in nanoseconds. A server that
+// closes but its own direction, and reads on, shows no other sign. A timer is set for it
+// once in that time.
+const lookAfterAsk = int64(500 * time.Millisecond)
+
 // ask sends a request that is all in x.out and waits for the first bytes of its
 // answer, all of which is the common case.
 func (x *exchange) ask() *failure {
 	a := &x.attempt
 	a.sentAt, a.facts.SentAt = x.now, x.now
 	x.beginWait()
-	n, err := a.up.Ask(x.out, earlier(x.headDeadline(), x.glance()))
+	n, err := a.up.Ask(x.out, x.now+lookAfterAsk, earlier(x.headDeadline(), x.glance()))
 	left := x.endWait()
 	a.sent = n > 0
 	if left {

@@ -18,25 +18,22 @@ type question struct {
 // others write at the time goes out together with it.
 //
 // Both are one call into the poller, and the bytes go out without the rest of
-// what a Write does.
-func (c *Conn) Ask(p []byte, deadline int64) (n int, err error) {
+// what a Write does. Of what had come before, an end above all, the poller does not
+// tell then: at the time look it is looked for.
+func (c *Conn) Ask(p []byte, look, deadline int64) (n int, err error) {
 	if c.try == nil || c.in != nil || c.watch != nil {
 		if n, err = c.Write(p, deadline); err != nil {
 			return n, nil //nolint:nilerr // the next Write says it
 		}
 		return n, c.Fill(0, deadline)
 	}
-	if err := c.armRead(deadline); err != nil {
+	if deadline != 0 {
+		look = min(look, deadline)
+	}
+	if err = c.armRead(look); err != nil {
 		return 0, err
 	}
-	if c.ask == nil {
-		c.ask = c.askThenRead
-	}
-	c.question, c.tryWant, c.tryN, c.tryErr = question{bytes: p}, 0, 0, nil
-	err = c.raw.Read(c.ask)
-	n = c.question.sent
-	c.question = question{}
-	switch {
+	switch n, err = c.askBy(p, look); {
 	case n < len(p):
 		return n, nil
 	case err == nil && c.tryN > 0:
@@ -47,8 +44,28 @@ func (c *Conn) Ask(p []byte, deadline int64) (n int, err error) {
 	case !errors.Is(err, os.ErrDeadlineExceeded):
 		return n, err
 	}
-	c.readArmed = fired
 	return n, c.Fill(0, deadline)
+}
+
+// askBy writes the question and waits for bytes until the time look. The timer may
+// have fired since it was last waited for.
+func (c *Conn) askBy(p []byte, look int64) (n int, err error) {
+	if c.ask == nil {
+		c.ask = c.askThenRead
+	}
+	c.question, c.tryWant, c.tryN, c.tryErr = question{bytes: p}, 0, 0, nil
+	for {
+		if err = c.raw.Read(c.ask); !errors.Is(err, os.ErrDeadlineExceeded) {
+			break
+		}
+		c.readArmed = fired
+		if c.question.asked || Now() >= look || c.armRead(look) != nil {
+			break
+		}
+	}
+	n = c.question.sent
+	c.question = question{}
+	return n, err
 }
 
 // askThenRead is called first to ask, and then whenever there is something to

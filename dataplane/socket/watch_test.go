@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -363,7 +364,7 @@ func TestAsk(t *testing.T) {
 			_ = far.Close()
 		}()
 		for range 2 {
-			n, err := c.Ask([]byte("ping"), Now()+int64(time.Minute))
+			n, err := c.Ask([]byte("ping"), Now()+int64(time.Minute), Now()+int64(time.Minute))
 			for err == nil && len(c.Buffered()) < 7 {
 				err = c.Fill(0, 0)
 			}
@@ -382,17 +383,64 @@ func TestAsk(t *testing.T) {
 // TestAskFails says what was written, and what came of the wait.
 func TestAskFails(t *testing.T) {
 	c, far := pair(t)
-	if n, err := c.Ask([]byte("ping"), Now()+int64(time.Millisecond)); n != 4 || !errors.Is(err, os.ErrDeadlineExceeded) {
+	if n, err := c.Ask([]byte("ping"), Now()+int64(time.Minute), Now()+int64(time.Millisecond)); n != 4 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("%d, %v", n, err)
 	}
 	huge := make([]byte, 64<<20)
-	if n, err := c.Ask(huge, Now()+int64(time.Minute)); n == 0 || n == len(huge) || err != nil {
+	if n, err := c.Ask(huge, Now()+int64(time.Minute), Now()+int64(time.Minute)); n == 0 || n == len(huge) || err != nil {
 		t.Errorf("%d of more than fits, %v", n, err)
 	}
 	_ = far.Close()
 	for {
-		if n, err := c.Ask([]byte("ping"), Now()+int64(time.Minute)); n == 0 || err != nil {
+		if n, err := c.Ask([]byte("ping"), Now()+int64(time.Minute), Now()+int64(time.Minute)); n == 0 || err != nil {
 			break
+		}
+	}
+}
+
+// TestAskAfterTheEnd asks when the peer has closed its side already, and reads on: so
+// nothing more will come, and the poller has told of the end before.
+func TestAskAfterTheEnd(t *testing.T) {
+	c, far := pair(t)
+	waits, told := make(chan struct{}), make(chan error)
+	go func() {
+		calls := 0
+		told <- c.raw.Read(func(uintptr) bool {
+			if calls++; calls == 1 {
+				close(waits)
+			}
+			return calls > 1
+		})
+	}()
+	<-waits
+	if err := far.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-told; err != nil {
+		t.Fatal(err)
+	}
+	n, err := c.Ask([]byte("ping"), Now()+int64(10*time.Millisecond), Now()+int64(time.Minute))
+	if n != 4 || !errors.Is(err, io.EOF) {
+		t.Fatalf("%d, %v", n, err)
+	}
+}
+
+// TestAskWhenTheTimerHasFired asks after the time of a look before has gone by.
+func TestAskWhenTheTimerHasFired(t *testing.T) {
+	c, far := pair(t)
+	go func() { _, _ = io.Copy(far, far) }()
+	for range 3 {
+		n, err := c.Ask([]byte("ping"), Now()+int64(time.Millisecond), Now()+int64(time.Minute))
+		for err == nil && len(c.Buffered()) < 4 {
+			err = c.Fill(0, 0)
+		}
+		if n != 4 || err != nil {
+			t.Fatalf("%d, %v", n, err)
+		}
+		c.Consume(4)
+		c.Release()
+		for armed := c.readArmed; armed > fired && Now() < armed+int64(time.Millisecond); {
+			runtime.Gosched()
 		}
 	}
 }
@@ -408,7 +456,7 @@ func TestAskTogether(t *testing.T) {
 			defer func() { _ = c.CloseWrite() }()
 			for i := range rounds {
 				question := fmt.Sprintf("%d asks for the %dth time", who, i)
-				n, err := c.Ask([]byte(question), Now()+int64(time.Minute))
+				n, err := c.Ask([]byte(question), Now()+int64(time.Minute), Now()+int64(time.Minute))
 				for err == nil && len(c.Buffered()) < len(question) {
 					err = c.Fill(0, 0)
 				}

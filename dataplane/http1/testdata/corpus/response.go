@@ -53,6 +53,8 @@ var Responses = []Class{
 		{OK("X: y\r\n z\r\n"), "502 folded field line"},
 		{OK("X: a\x00\r\n"), "502 NUL in a field value"},
 		{OK("X: a\nY: b\r\n"), "502 LF without CR in a field value"},
+		{"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\nhello", "502 LF without CR in place of a field line"},
+		{"HTTP/1.1 200 OK\r\nContent-Length: 5\n\nhello", "502 LF without CR in a field value"},
 		{OK("X_Y: z\r\nContent-Length: 0\r\n"), "200 OK 0"},
 		{OK(strings.Repeat("X: y\r\n", 129)), "502 too many field lines"},
 		{OK("X: " + strings.Repeat("y", 65536) + "\r\n"), "502 response head too large"},
