@@ -18,6 +18,8 @@ const maxForeignLine = 1 << 10
 // of the PROXY protocol that is not believed stands before a request, whose sender
 // is to hear of it.
 //
+// A line of one or two words is answered too: whoever sent it can only guess.
+//
 // known is false while the line has not come to its end and may yet show what it
 // is. Bytes that are no text are taken as they are there.
 func Foreign(buf []byte) (foreign, known bool) {
@@ -31,6 +33,9 @@ func Foreign(buf []byte) (foreign, known bool) {
 		return false, true
 	case whole && len(bytes.TrimSpace(line)) == 0:
 		return false, true
+	}
+	if whole && isText(line[0]) && len(bytes.Fields(line)) < 3 {
+		return false, true // too few words for a line of a request, to which servers of HTTP say 400
 	}
 	known = whole || len(line) > maxForeignLine || !isText(line[0])
 	return known, known

@@ -8,17 +8,19 @@ import (
 func TestForeign(t *testing.T) {
 	for in, want := range map[string]string{
 		"INVALID CONNECTION PREFACE\r\n\r\n":           "foreign",
-		"SSH-2.0-OpenSSH_9.6\r\n":                      "foreign",
-		"EHLO mail.example.com\r\n":                    "foreign",
-		"*1\r\n$4\r\nPING\r\n":                         "foreign",
 		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03": "foreign", // the beginning of a handshake of TLS
-		"\x05\x01\x00":                                 "foreign", // SOCKS
-		"\x80\x2e\x01":                                 "foreign",
-		"hello world\r\n":                              "foreign",
-		"GET\n":                                        "foreign",
-		"connect h:80\r\n":                             "foreign",
-		strings.Repeat("a", maxForeignLine) + ";":      "foreign",
+		"\x05\x01\x00":                            "foreign", // SOCKS
+		"\x80\x2e\x01":                            "foreign",
+		"a1 LOGIN user secret\r\n":                "foreign",
+		strings.Repeat("a", maxForeignLine) + ";": "foreign",
 
+		"SSH-2.0-OpenSSH_9.6\r\n":              "request",
+		"EHLO mail.example.com\r\n":            "request",
+		"*1\r\n$4\r\nPING\r\n":                 "request",
+		"hello world\r\n":                      "request",
+		"HELLO\r\n\r\n":                        "request",
+		"GET\n":                                "request",
+		"connect h:80\r\n":                     "request",
 		"PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n": "request",
 		"GET \n":                               "request",
 		"GET index.html\r\n":                   "request",

@@ -20,7 +20,8 @@
 //     are refused. CONNECT has no content.
 //   - Transfer-Encoding is exactly "chunked", once, in HTTP/1.1, and never beside
 //     Content-Length.
-//   - A chunk line has no white space, and extensions are bounded.
+//   - A chunk line has white space only where an extension follows, and extensions
+//     are bounded.
 //   - Fields of a request whose names hold an underscore are left out, because
 //     gateways behind cannot tell them from dashed ones.
 //   - Framing fields among trailers are refused; other fields that RFC 9110
