@@ -211,7 +211,6 @@ func (c *conn) onGoAway(f *frame, p []byte) error {
 	if code != NoError {
 		c.peerSaid = &ConnError{Code: code, Reason: string(p[8:min(len(p), 8+256)]), Remote: true}
 	}
-	c.endIfDrained()
 	return nil
 }
 

@@ -22,7 +22,10 @@ func (c *conn) beginData(f *frame, p []byte) (more bool, err error) {
 			c.waits()
 			return false, nil
 		}
-		if f.length == 0 || int(p[0]) >= f.length {
+		switch {
+		case f.length == 0:
+			return false, connError(FrameSizeError, "DATA without room for the length of its padding")
+		case int(p[0]) >= f.length:
 			return false, connError(ProtocolError, "padding longer than the frame")
 		}
 		pad, used = int(p[0]), 1

@@ -25,7 +25,10 @@ func (c *conn) onHeaders(f *frame, p []byte) error {
 		return connError(ProtocolError, "HEADERS on stream 0")
 	}
 	p, ok := unpad(f, p)
-	if !ok {
+	switch {
+	case !ok && f.length == 0:
+		return connError(FrameSizeError, "HEADERS without room for the length of its padding")
+	case !ok:
 		return connError(ProtocolError, "padding longer than the frame")
 	}
 	b := &c.block

@@ -159,6 +159,24 @@ func TestLostConnection(t *testing.T) {
 	}
 }
 
+// A client that goes away and still asks, in the same bytes, is answered first.
+func TestPeerGoesAwayAndAsks(t *testing.T) {
+	c := clientPeer(t, listen(t, Options{}, echo))
+	block := newPeerBlock(get1()...)
+	bytes := append(rawFrame(frameGoAway, 0, 0, make([]byte, 8)), rawFrame(frameHeaders, flagEndHeaders|flagEndStream, 1, block)...)
+	c.raw(append(bytes, rawFrame(frameHeaders, flagEndHeaders|flagEndStream, 3, block)...))
+	ends := 0
+	for ends < 2 {
+		if strings.HasPrefix(c.expect("DATA"), "DATA") {
+			ends++
+		}
+	}
+	c.expect("GOAWAY 3 NO_ERROR")
+	if got := c.next(); got != "closed" {
+		t.Errorf("then %q", got)
+	}
+}
+
 // A peer that goes away with a fault is not reset: what it still sends is read.
 func TestPeerGoesAway(t *testing.T) {
 	ended := make(chan error, 1)

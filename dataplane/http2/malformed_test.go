@@ -19,6 +19,7 @@ func TestRequestHeads(t *testing.T) {
 	}{
 		{"plain", get1(), "HEADERS 1 :status=200"},
 		{"host alone", p(":method", "GET", ":scheme", "http", ":path", "/echo", "host", "test"), "HEADERS 1 :status=200"},
+		{"scheme in upper case", p(":method", "GET", ":scheme", "HTTPS", ":path", "/echo", ":authority", "test"), "HEADERS 1 :status=200"},
 		{"host that agrees", get1("host", "TEST"), "HEADERS 1 :status=200"},
 		{"te trailers", get1("te", "trailers"), "HEADERS 1 :status=200"},
 		{"upper case", get1("X-A", "1"), reset},

@@ -14,6 +14,9 @@ func (c *conn) read() error {
 		c.tellAwaiters()
 		c.mu.Lock()
 		c.assign()
+		if err == nil && c.peerGoAway {
+			c.endIfDrained() // now that what came with the GOAWAY is known
+		}
 		c.kick()
 		deadline := c.sleepUntil(c.deadline())
 		c.mu.Unlock()

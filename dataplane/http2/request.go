@@ -63,7 +63,7 @@ func (h *head) sketch(req *message.Request) {
 	req.MethodName = h.pseudo[pseudoMethod]
 	req.Method = message.ParseMethod(req.MethodName)
 	req.Authority = h.pseudo[pseudoAuthority]
-	req.HTTPS = string(h.pseudo[pseudoScheme]) == "https"
+	req.HTTPS = message.EqualToken(h.pseudo[pseudoScheme], "https")
 	req.Target = h.pseudo[pseudoPath]
 	req.Upgrade = h.pseudo[pseudoProtocol]
 	req.TETrailers = h.fields.Has(message.TE)
@@ -78,7 +78,7 @@ func (h *head) requestTarget(req *message.Request, o *Options) *Fault {
 		req.Form, req.Target = message.FormAuthority, req.Authority
 		return nil
 	}
-	if scheme := h.pseudo[pseudoScheme]; !req.HTTPS && string(scheme) != "http" {
+	if scheme := h.pseudo[pseudoScheme]; !req.HTTPS && !message.EqualToken(scheme, "http") {
 		return &Fault{400, ":scheme that is neither http nor https"}
 	}
 	path := req.Target
