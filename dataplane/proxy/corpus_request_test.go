@@ -192,7 +192,7 @@ func sameMeaning(t *testing.T, sent *message.Request, body, address string, thei
 		"method": {string(sent.MethodName), theirs.Method, string(ours.MethodName)},
 		"target": {target, theirs.RequestURI, string(ours.Target)},
 		"host":   {host, theirs.Host, string(ours.Authority)},
-		"length": {fmt.Sprint(sent.Body.Kind, sent.Body.Length), theirLength(theirs.Request), fmt.Sprint(ours.Body.Kind, ours.Body.Length)},
+		"length": {sentLength(sent), theirLength(theirs.Request), fmt.Sprint(ours.Body.Kind, ours.Body.Length)},
 		"body":   {body, theirs.body, body},
 		"TE":     {fmt.Sprint(sent.TETrailers), fmt.Sprint(theirs.Header.Get("TE") == "trailers"), fmt.Sprint(ours.TETrailers)},
 		"fields": {forwardedFields(sent), theirFields(theirs.Header), forwardedFields(&ours)},
@@ -201,6 +201,19 @@ func sameMeaning(t *testing.T, sent *message.Request, body, address string, thei
 			t.Errorf("%s: sent %.300q, net/http reads %.300q, we read %.300q in\n%.300q", what, values[0], values[1], values[2], raw)
 		}
 	}
+}
+
+// sentLength is the framing that an upstream is to see: where a method asks for a body
+// and there is none, it is told so.
+func sentLength(sent *message.Request) string {
+	kind := sent.Body.Kind
+	if kind == message.BodyNone {
+		switch sent.Method {
+		case message.MethodPost, message.MethodPut, message.MethodPatch:
+			kind = message.BodyLength
+		}
+	}
+	return fmt.Sprint(kind, sent.Body.Length)
 }
 
 func theirLength(r *http.Request) string {

@@ -1,9 +1,9 @@
 package proxy
 
 import (
-	"bytes"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/headgate/headgate/dataplane/http1"
@@ -11,9 +11,15 @@ import (
 	"github.com/headgate/headgate/dataplane/upstream"
 )
 
-// speaksGRPC reports whether the request is a call of gRPC.
+// speaksGRPC reports whether the request is a call of gRPC (gRPC over HTTP/2,
+// Content-Type). gRPC-Web, whose answers look otherwise, has a type of its own.
 func (x *exchange) speaksGRPC() bool {
-	return bytes.HasPrefix(x.req.Fields.Get(message.ContentType), []byte("application/grpc"))
+	const kind = "application/grpc"
+	value := x.req.Fields.Get(message.ContentType)
+	if len(value) < len(kind) || !message.EqualToken(value[:len(kind)], kind) {
+		return false
+	}
+	return len(value) == len(kind) || strings.IndexByte("+; \t", value[len(kind)]) >= 0
 }
 
 // takeCallDeadline reads how long the client of a call waits for it: from now on
@@ -159,6 +165,7 @@ func appendCallMessage(dst []byte, message string) []byte {
 // addGRPCStatus adds the fields of a response that has only a status
 // (gRPC over HTTP/2, Trailers-Only).
 func (x *exchange) addGRPCStatus(a *answer) {
+	x.fields.AddID(message.Date, message.Date.Bytes(), httpDate(x.now))
 	x.add("content-type", []byte("application/grpc"))
 	x.addCallStatus(callStatus{grpcStatus(a.status), a.detail})
 	x.add("proxy-status", x.appendProxyStatusValue(nil, a))

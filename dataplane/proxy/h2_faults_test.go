@@ -209,7 +209,7 @@ func TestStreamOwnAnswers(t *testing.T) {
 			t.Errorf("%s: %s", c.path, r.body)
 		}
 		r = f.await(f.open(true, "POST", c.path, "content-type", "application/grpc", "te", "trailers"))
-		if r.status != "200" || r.get("content-type") != "application/grpc" || r.get("grpc-status") != c.grpc || r.get("grpc-message") == "" ||
+		if r.status != "200" || r.get("content-type") != "application/grpc" || r.get("grpc-status") != c.grpc || r.get("grpc-message") == "" || r.get("date") == "" ||
 			len(r.body) > 0 || r.trailers != nil || !strings.Contains(r.get("proxy-status"), c.reason) {
 			t.Errorf("gRPC %s: %+v", c.path, r)
 		}
@@ -219,6 +219,49 @@ func TestStreamOwnAnswers(t *testing.T) {
 	}
 	if r := f.await(f.open(true, "GET", "/302")); r.status != "302" || !strings.HasSuffix(r.get("location"), "/there") {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestCallTypes is which types of content are those of gRPC, whose clients are told of
+// a fault in their own words (gRPC over HTTP/2, Content-Type).
+func TestCallTypes(t *testing.T) {
+	f := start(t, ownAnswers(newBackend(t).address(), refusing(t))).frames()
+	for kind, status := range map[string]string{
+		"application/grpc": "200", "application/grpc+proto": "200", "application/grpc+json": "200", "application/grpc;charset=x": "200",
+		"application/grpc ; a=b": "200", "Application/GRPC": "200",
+		"application/grpc-web": "503", "application/grpc-web+proto": "503", "application/grpc-web-text": "503", "application/grpcx": "503",
+		"application/gRPc-web": "503", "application/grp": "503", "application/connect+proto": "503", "": "503",
+	} {
+		if r := f.await(f.open(true, "POST", "/503", "content-type", kind)); r.status != status || (r.get("grpc-status") == "14") != (status == "200") {
+			t.Errorf("%q: %+v", kind, r)
+		}
+	}
+}
+
+// TestNoLengthIsAdded passes on answers without a body from an upstream of HTTP/2: what
+// ends with its head has no length that the upstream did not give, trailers-only answers
+// of gRPC above all. A client of HTTP/1 needs one.
+func TestNoLengthIsAdded(t *testing.T) {
+	for _, given := range []string{"", "0"} {
+		fields := []string{":status", "200", "content-type", "application/grpc", "grpc-status", "5"}
+		if given != "" {
+			fields = append(fields, "content-length", given)
+		}
+		b := newBackend(t)
+		f := start(t, singleOver("HTTP/2", b.address())).frames()
+		id := f.open(true, "POST", "/a.B/C", "content-type", "application/grpc")
+		up := b.frames()
+		up.answer(up.request().StreamID, true, fields...)
+		if r := f.await(id); r.status != "200" || r.get("grpc-status") != "5" || r.get("content-length") != given || r.trailers != nil {
+			t.Errorf("%q: %+v", given, r)
+		}
+		client := start(t, singleOver("HTTP/2", b.address())).dial()
+		client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+		up = b.frames()
+		up.answer(up.request().StreamID, true, fields...)
+		if head := client.head(); !strings.Contains(head, "\r\nContent-Length: 0\r\n") {
+			t.Errorf("%q: %q", given, head)
+		}
 	}
 }
 

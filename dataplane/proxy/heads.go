@@ -47,12 +47,12 @@ func (x *exchange) appendRequestHead(dst []byte) []byte {
 	return appendFraming(dst, x.requestFraming())
 }
 
-// requestFraming is the framing of the request towards an upstream of HTTP/1. The end
-// of a stream said that there is no body; with a method that asks for one that is a
-// length of 0 (RFC 9110 section 8.6), without which servers may say 411.
+// requestFraming is the framing of the request towards an upstream of HTTP/1. Where
+// there is no body, with a method that asks for one that is a length of 0 (RFC 9110
+// section 8.6), without which servers may say 411.
 func (x *exchange) requestFraming() message.Body {
 	body := x.req.Body
-	if body.Kind == message.BodyNone && x.stream != nil {
+	if body.Kind == message.BodyNone {
 		switch x.req.Method {
 		case message.MethodPost, message.MethodPut, message.MethodPatch:
 			body.Kind = message.BodyLength
@@ -156,12 +156,28 @@ func (x *exchange) appendResponseHead(dst []byte, body message.Body) []byte {
 	if x.bindsClient() {
 		dst = append(x.appendAffinity(append(dst, "Set-Cookie: "...)), "\r\n"...)
 	}
-	if x.resp.Status == 426 && x.resp.Upgrade != nil && !x.oldClient() {
-		// It has to name what it asks for (RFC 9110 section 15.5.22).
-		dst = appendField(append(dst, "Connection: Upgrade\r\n"...), "Upgrade", x.resp.Upgrade)
+	if x.resp.Status == 426 && !x.oldClient() {
+		dst = x.appendRequiredUpgrade(dst)
 	}
 	dst = x.appendPersistence(dst)
 	return appendFraming(dst, body)
+}
+
+// appendRequiredUpgrade writes the protocols that an answer of 426 asks for and has to
+// name (RFC 9110 section 15.5.22), even if the upstream forgot to nominate the field.
+func (x *exchange) appendRequiredUpgrade(dst []byte) []byte {
+	before := len(dst)
+	dst = append(dst, "Connection: Upgrade\r\n"...)
+	start := len(dst)
+	for value := range x.resp.Fields.Values(message.Upgrade) {
+		if len(value) > 0 {
+			dst = appendField(dst, "Upgrade", value)
+		}
+	}
+	if len(dst) == start {
+		return dst[:before]
+	}
+	return dst
 }
 
 func (x *exchange) appendResponseFields(dst []byte, body message.Body) []byte {

@@ -184,7 +184,8 @@ func (x *exchange) writeStreamHead(body message.Body, end bool) *failure {
 }
 
 // answerFields makes the fields of the upstream's answer those that the client is
-// to see. They are valid until x.out is used again.
+// to see. They are valid until x.out is used again. That there is no body the end of
+// the stream says, and no length where the upstream gave none.
 func (x *exchange) answerFields(body message.Body) {
 	fields := x.resp.Fields.All()
 	names := nominates(&x.resp.Fields)
@@ -195,7 +196,7 @@ func (x *exchange) answerFields(body message.Body) {
 			x.fields.AddID(f.ID, f.Name, f.Value)
 		}
 	}
-	if body.Kind == message.BodyLength {
+	if body.Kind == message.BodyLength && (body.Length > 0 || x.resp.Fields.Has(message.ContentLength)) {
 		x.addOut(message.ContentLength, strconv.AppendInt(x.out, body.Length, 10))
 	}
 	if x.datesAnswer() {
