@@ -83,14 +83,16 @@ func (f *framing) closes(minor uint8) bool {
 	return f.close || minor == 0 && !f.keepAlive
 }
 
-// upgradeTo is the value of Upgrade where Connection names it; HTTP/1.0 has no
-// upgrades (RFC 9110 section 7.8).
+// upgradeTo is the first value of Upgrade that is not empty, where Connection names
+// it; HTTP/1.0 has no upgrades (RFC 9110 section 7.8).
 func (f *framing) upgradeTo(fields *message.Fields, minor uint8) []byte {
 	if !f.upgrade || minor == 0 {
 		return nil
 	}
-	if value := fields.Get(message.Upgrade); len(value) > 0 {
-		return value
+	for value := range fields.Values(message.Upgrade) {
+		if len(value) > 0 {
+			return value
+		}
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ type Request struct {
 	Fields     Fields
 	Body       Body
 	Close      bool   // the connection ends after this exchange (RFC 9112 section 9.3)
-	Upgrade    []byte // value of Upgrade where Connection names it, else nil
+	Upgrade    []byte // first value of Upgrade where Connection names it, else nil; of a stream, :protocol
 	Continue   bool   // Expect: 100-continue
 	TETrailers bool   // TE contains trailers
 }

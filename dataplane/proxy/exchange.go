@@ -208,6 +208,7 @@ func (x *exchange) run() {
 		return
 	}
 	x.begin()
+	x.asHandshake()
 	if x.answered() {
 		return
 	}
@@ -306,7 +307,7 @@ func (x *exchange) act() {
 	case r.Redirect != nil:
 		x.redirect(r.Redirect)
 	case !x.chooseProtocol():
-		x.refuse(403, reasonUpgrade, "the route does not allow this upgrade")
+		x.refuseUpgrade()
 	default:
 		x.forward()
 	}

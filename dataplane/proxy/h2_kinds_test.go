@@ -47,7 +47,7 @@ func TestStreamPseudoFields(t *testing.T) {
 		{"protocol without CONNECT", []string{":method", "GET", ":protocol", "websocket", ":scheme", "http", ":authority", "h", ":path", "/"}, "", ""},
 		{"extended CONNECT without a path", []string{":method", "CONNECT", ":protocol", "websocket", ":scheme", "http", ":authority", "h"}, "", ""},
 		{"extended CONNECT without a scheme", []string{":method", "CONNECT", ":protocol", "websocket", ":authority", "h", ":path", "/"}, "", ""},
-		{"extended CONNECT for what is not allowed", []string{":method", "CONNECT", ":protocol", "connect-udp", ":scheme", "http", ":authority", "h", ":path", "/"}, "403", ""},
+		{"extended CONNECT for what is not allowed", []string{":method", "CONNECT", ":protocol", "connect-udp", ":scheme", "http", ":authority", "h", ":path", "/"}, "501", ""},
 	} {
 		r := f.await(f.openWith(true, c.fields...))
 		switch {

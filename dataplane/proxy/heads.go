@@ -11,11 +11,7 @@ import (
 // appendRequestHead writes the head that goes upstream, field by field.
 func (x *exchange) appendRequestHead(dst []byte) []byte {
 	req := &x.req
-	method := req.MethodName
-	if x.extended() {
-		method = []byte("GET") // of the handshake that it stands for (RFC 8441 section 5)
-	}
-	dst = append(append(dst, method...), ' ')
+	dst = append(append(dst, req.MethodName...), ' ')
 	dst = append(dst, x.target...)
 	if req.HasQuery {
 		dst = append(append(dst, '?'), req.Query...)

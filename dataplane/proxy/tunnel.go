@@ -1,14 +1,8 @@
 package proxy
 
 import (
-	"errors"
-	"os"
-	"sync/atomic"
-	"time"
-
 	"github.com/headgate/headgate/dataplane/http1"
 	"github.com/headgate/headgate/dataplane/message"
-	"github.com/headgate/headgate/dataplane/socket"
 )
 
 // chooseProtocol picks what the connection may be switched to: the first of the
@@ -19,15 +13,34 @@ func (x *exchange) chooseProtocol() bool {
 	if x.req.Upgrade == nil || x.oldClient() {
 		return true
 	}
-	for asked := range message.List(x.req.Upgrade) {
-		for _, allowed := range x.route.route.Upgrades {
-			if message.EqualToken(asked, allowed) {
+	for line := range x.req.Fields.Values(message.Upgrade) {
+		for asked := range message.List(line) {
+			if x.allowsProtocol(asked) {
 				x.protocol = asked
 				return true
 			}
 		}
 	}
-	return !x.extended() && !message.ListContains(x.req.Upgrade, "websocket")
+	return !x.extended() && !x.req.Fields.ListContains(message.Upgrade, "websocket")
+}
+
+func (x *exchange) allowsProtocol(asked []byte) bool {
+	for _, allowed := range x.route.route.Upgrades {
+		if message.EqualToken(asked, allowed) {
+			return true
+		}
+	}
+	return false
+}
+
+// refuseUpgrade refuses what chooseProtocol does not let pass: a websocket is not
+// wanted here, of another protocol nothing is known (RFC 9220 section 3).
+func (x *exchange) refuseUpgrade() {
+	if x.extended() && !message.EqualToken(x.req.Upgrade, "websocket") {
+		x.refuse(501, reasonUpgrade, "the route knows no tunnel of this protocol")
+		return
+	}
+	x.refuse(403, reasonUpgrade, "the route does not allow this upgrade")
 }
 
 // switches reports whether the answer opens the tunnel that was asked for.
@@ -65,7 +78,10 @@ func (x *exchange) wrongSwitch() *failure {
 func (x *exchange) tunnel() {
 	x.keep = false
 	if !x.endUpload() {
-		x.cut(&failure{reason: reasonUpgrade, detail: "the upstream switched protocols before it had the request", final: true}, message.BodyNone)
+		fail := &failure{status: 502, reason: reasonUpgrade, detail: "the upstream switched protocols before it had the request"}
+		x.noteFailure(fail)
+		x.release()
+		x.refuse(fail.status, fail.reason, fail.detail)
 		return
 	}
 	fail := x.answerSwitch()
@@ -114,94 +130,4 @@ func (x *exchange) switchedTo() []byte {
 		return x.resp.Upgrade
 	}
 	return x.protocol
-}
-
-// join runs both directions of a tunnel, each to its end.
-func (x *exchange) join(client, up end) {
-	idle := x.route.route.Forward.Idle
-	var last atomic.Int64
-	last.Store(socket.Now())
-	out := direction{from: client, to: up, last: &last, idle: idle}
-	in := direction{from: up, to: client, last: &last, idle: idle}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		out.run()
-	}()
-	in.run()
-	<-done
-	x.facts.BytesIn += out.bytes
-	x.relayed += in.bytes
-	if out.idled || in.idled {
-		x.facts.Reason, x.facts.Detail = reasonRead, "the tunnel was silent for too long"
-	}
-	x.untie()
-	x.attempt.discard()
-	x.settle()
-}
-
-// end is one end of a tunnel: a connection, or a stream.
-type end interface {
-	Buffered() []byte
-	Consume(n int)
-	Fill(want int, deadline int64) error
-	Write(p []byte, deadline int64) (n int, err error)
-	CloseWrite() error
-	Close() error
-	Release() // lets an empty buffer go
-	Discard() // lets the buffer go with what is in it
-}
-
-// direction is one half of a tunnel.
-type direction struct {
-	from, to end
-	last     *atomic.Int64 // when either direction carried something
-	idle     time.Duration // 0: for ever
-	want     int           // how large a buffer the next read deserves
-	bytes    int64
-	idled    bool
-}
-
-// run carries bytes until the sender ends, which is passed on, or something
-// breaks, which ends the other direction too.
-func (d *direction) run() {
-	defer d.from.Discard()
-	for {
-		if buf := d.from.Buffered(); len(buf) > 0 {
-			if _, err := d.to.Write(buf, after(socket.Now(), d.idle)); err != nil {
-				d.abort()
-				return
-			}
-			d.bytes += int64(len(buf))
-			if d.want = 0; len(buf) >= socket.SmallBuffer {
-				d.want = socket.LargeBuffer
-			}
-			d.from.Consume(len(buf))
-			d.last.Store(socket.Now())
-		}
-		d.from.Release()
-		if err := d.fill(); err != nil {
-			if !ended(err) || d.to.CloseWrite() != nil {
-				d.abort()
-			}
-			return
-		}
-	}
-}
-
-// fill waits for bytes for as long as either direction is not idle.
-func (d *direction) fill() error {
-	for {
-		err := d.from.Fill(d.want, after(d.last.Load(), d.idle))
-		if errors.Is(err, os.ErrDeadlineExceeded) && socket.Now() < after(d.last.Load(), d.idle) {
-			continue
-		}
-		d.idled = errors.Is(err, os.ErrDeadlineExceeded)
-		return err
-	}
-}
-
-func (d *direction) abort() {
-	_ = d.from.Close()
-	_ = d.to.Close()
 }

@@ -9,10 +9,18 @@ import (
 	"github.com/headgate/headgate/dataplane/upstream"
 )
 
-// extended reports whether the request asks for a tunnel on a stream of HTTP/2,
-// as for a websocket (RFC 8441). Towards an upstream of HTTP/1 it is an Upgrade.
-func (x *exchange) extended() bool {
-	return x.stream != nil && x.req.Method == message.MethodConnect && x.req.Upgrade != nil
+// extended reports whether the request asks for a tunnel on a stream of HTTP/2 or
+// HTTP/3, as for a websocket (RFC 8441, RFC 9220).
+func (x *exchange) extended() bool { return x.stream != nil && x.req.Upgrade != nil }
+
+// asHandshake makes of an extended CONNECT the handshake of HTTP/1 that it stands
+// for (RFC 8441 section 5): to routes, retries and upstreams of HTTP/1 it is a GET
+// with an Upgrade.
+func (x *exchange) asHandshake() {
+	if x.extended() {
+		x.req.Method, x.req.MethodName = message.MethodGet, message.MethodGet.Bytes()
+		x.req.Fields.AddID(message.Upgrade, message.Upgrade.Bytes(), x.req.Upgrade)
+	}
 }
 
 // answerConnect tells a client of HTTP/2 that its stream is the tunnel.

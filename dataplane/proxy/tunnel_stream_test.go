@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/headgate/headgate/dataplane/http2"
@@ -152,6 +154,53 @@ func TestWebsocketOnStreamRefused(t *testing.T) {
 			if resp.Status != test.status {
 				t.Errorf("status %d, not %d", resp.Status, test.status)
 			}
+		})
+	}
+}
+
+// TestWebsocketOnStreamIsAGet holds that a route takes a websocket alike on every
+// wire: by GET, and by the field Upgrade, though a stream says CONNECT.
+func TestWebsocketOnStreamIsAGet(t *testing.T) {
+	for _, upstream := range []string{"HTTP/1", "HTTP/2"} {
+		config := singleOver(upstream, tunnelServer(t, upstream, echoes))
+		config = strings.Replace(config, "forward:", "matches: [{methods: [GET], headers: [{name: upgrade, exact: websocket}]}], forward:", 1)
+		g := start(t, config)
+		for _, client := range []string{"HTTP/1", "HTTP/2"} {
+			s := switcherOver(t, client, g)
+			o := s.mustOpen(s.ask("/chat", "hello"))
+			o.reads(t, "hello")
+			_ = o.Close()
+		}
+	}
+}
+
+// TestWebsocketOnStreamAgain has the upstream close a connection that was idle as
+// the handshake comes: it is sent again, as that of a client of HTTP/1 is.
+func TestWebsocketOnStreamAgain(t *testing.T) {
+	for _, client := range []string{"HTTP/1", "HTTP/2"} {
+		t.Run(client, func(t *testing.T) {
+			b := newBackend(t)
+			g := start(t, single(b.address()))
+			first := g.dial()
+			first.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+			stale := b.accept()
+			stale.head()
+			stale.send("HTTP/1.1 204 No Content\r\n\r\n")
+			first.head()
+			var opening sync.WaitGroup
+			opening.Go(func() {
+				s := switcherOver(t, client, g)
+				_ = s.mustOpen(s.ask("/chat", "")).Close()
+			})
+			stale.head()
+			stale.close()
+			fresh := b.accept()
+			r, err := http.ReadRequest(bufio.NewReader(fresh.conn))
+			if err != nil {
+				t.Fatal(err)
+			}
+			switches(fresh.conn, accept(r.Header.Get("Sec-WebSocket-Key")))
+			opening.Wait()
 		})
 	}
 }

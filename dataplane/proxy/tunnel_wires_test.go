@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestTunnelBytes carries bytes of all sizes both ways over every pair of
@@ -154,8 +158,96 @@ func TestTunnelAborted(t *testing.T) {
 		o = s.ask("/backend", "")
 		_, _ = io.Copy(io.Discard, struct{ io.Reader }{o.pipe}) // ends
 		_ = o.Close()
-		s.g.recent(2)
+		for i, want := range []string{"client_gone", "connection_terminated"} {
+			if r := s.g.recent(2)[i]; r.Reason != want {
+				t.Errorf("%+v, want %s", r, want)
+			}
+		}
 	})
+}
+
+// TestTunnelUnheard has one end write and leave for good while the other still
+// sends, which is answered with a reset: what was written before arrives.
+func TestTunnelUnheard(t *testing.T) {
+	last := noise(40 << 10)
+	t.Run("backend", func(t *testing.T) {
+		var left sync.Map // of chan bool, by the path of the tunnel: the pairs run beside each other
+		handle := func(h *handshake) {
+			p := h.open("")
+			_, _ = io.ReadFull(p, make([]byte, len("go")))
+			_, _ = p.Write(last)
+			if h.stream != nil {
+				_ = p.CloseWrite()
+			} else {
+				allSent(h.conn.TCPConn)
+				_ = h.conn.Close()
+			}
+			there, _ := left.Load(h.path)
+			there.(chan bool) <- true
+		}
+		overTunnels(t, handle, func(t *testing.T, s *switcher) {
+			path, there := "/"+t.Name(), make(chan bool, 1)
+			left.Store(path, there)
+			o := s.mustOpen(s.ask(path, ""))
+			defer o.Close()
+			if c, ok := o.pipe.(connPipe); ok {
+				_ = c.SetReadBuffer(1 << 12) // so that most is still under way
+			}
+			_, _ = io.WriteString(o, "go")
+			within(t, there)
+			for range 100 {
+				if _, err := io.WriteString(o, "what nobody reads"); err != nil {
+					break // a stream that has ended
+				}
+				runtime.Gosched()
+			}
+			o.reads(t, string(last))
+			o.ends(t)
+		})
+	})
+	t.Run("client", func(t *testing.T) {
+		report, gone := make(chan string, 1), make(chan struct{}, 1)
+		handle := func(h *handshake) {
+			p := h.open("")
+			var pumping sync.WaitGroup
+			pumping.Go(func() {
+				for {
+					if _, err := p.Write(last); err != nil {
+						return
+					}
+				}
+			})
+			<-gone
+			got, _ := io.ReadAll(struct{ io.Reader }{p})
+			report <- string(got)
+			p.Abort()
+			pumping.Wait()
+		}
+		s := switcherOver(t, "HTTP/1", start(t, singleOver("HTTP/1", tunnelServer(t, "HTTP/1", handle))))
+		o := s.mustOpen(s.ask("/chat", ""))
+		o.reads(t, string(last[:1]))
+		_, _ = o.Write(last)
+		allSent(o.pipe.(connPipe).TCPConn)
+		_ = o.Close()
+		gone <- struct{}{}
+		if got := within(t, report); got != string(last) {
+			t.Errorf("%d bytes arrive of %d", len(got), len(last))
+		}
+	})
+}
+
+// allSent waits until the other side has acknowledged all that was written.
+func allSent(c *net.TCPConn) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return
+	}
+	for left := 1; left > 0; runtime.Gosched() {
+		_ = raw.Control(func(fd uintptr) { left, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) })
+		if err != nil {
+			return
+		}
+	}
 }
 
 // TestTunnelClientGoneInHalf has the client go after it has ended its own side:

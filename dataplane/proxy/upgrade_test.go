@@ -27,6 +27,8 @@ func TestUpgradeRequests(t *testing.T) {
 		{name: "another protocol", lines: "Connection: Upgrade\r\nUpgrade: foo/2\r\n"},
 		{name: "a list with another first", lines: "Connection: Upgrade\r\nUpgrade: foo/2, websocket\r\n", upstream: asked},
 		{name: "a list with another last", lines: "Connection: Upgrade\r\nUpgrade: websocket, foo/2\r\n", upstream: asked},
+		{name: "two lines of Upgrade", lines: "Connection: Upgrade\r\nUpgrade: foo/2\r\nUpgrade: websocket\r\n", upstream: asked},
+		{name: "an empty line of Upgrade before", lines: "Connection: Upgrade\r\nUpgrade:\r\nUpgrade: websocket\r\n", upstream: asked},
 		{name: "h2c", lines: "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n"},
 		{name: "TLS", lines: "Connection: Upgrade\r\nUpgrade: TLS/1.2\r\n"},
 		{name: "HTTP/1.0", start: "GET / HTTP/1.0", lines: "Connection: Upgrade, keep-alive\r\nUpgrade: websocket\r\n"},
@@ -85,6 +87,7 @@ func TestUpgradeTowardsHTTP2(t *testing.T) {
 		status           string
 	}{
 		{"as usual", "GET / HTTP/1.1\r\n" + asked + key, "", "CONNECT", "101"},
+		{"two lines of Upgrade", "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: foo/2\r\nUpgrade: websocket\r\n" + key, "", "CONNECT", "101"},
 		{"with a length of 0", "GET / HTTP/1.1\r\n" + asked + key + "Content-Length: 0\r\n", "", "CONNECT", "101"},
 		{"POST", "POST / HTTP/1.1\r\n" + asked + key, "", "POST", "200"},
 		{"with a body", "GET / HTTP/1.1\r\n" + asked + key + "Content-Length: 5\r\n", "hello", "GET", "200"},
@@ -111,4 +114,20 @@ func TestUpgradeTowardsHTTP2(t *testing.T) {
 			client.close()
 		})
 	}
+}
+
+// TestSwitchBeforeTheRequest is an upstream that switches while the request still
+// comes: the client hears of it, and of nothing that was meant for the upstream.
+func TestSwitchBeforeTheRequest(t *testing.T) {
+	b := newBackend(t)
+	client := start(t, single(b.address())).dial()
+	client.send("POST / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 1000000\r\n\r\nsome")
+	up := b.accept()
+	up.head()
+	up.sees("some")
+	up.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	if head := client.head(); !strings.HasPrefix(head, "HTTP/1.1 502 Bad Gateway\r\n") || !strings.Contains(head, "error=http_upgrade_failed") || strings.Contains(head, "X-Forwarded-For") {
+		t.Errorf("%q", head)
+	}
+	up.gone()
 }

@@ -70,7 +70,8 @@ type Route struct {
 	// Faults put in on purpose. Default: none.
 	Fault *Fault `protobuf:"bytes,19,opt,name=fault,proto3" json:"fault,omitempty"`
 	// Protocols to which a request may upgrade, as a list of tokens in lower case. It is a ListValue because absent and
-	// empty differ. Default: [websocket]. []: an upgrade is refused.
+	// empty differ. Default: [websocket]. []: an upgrade is refused. To matches, a websocket over HTTP/2 or HTTP/3 is what it
+	// is over HTTP/1.1: a GET with the header upgrade.
 	Upgrades      *structpb.ListValue `protobuf:"bytes,20,opt,name=upgrades,proto3" json:"upgrades,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
