@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"strconv"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,13 +29,15 @@ func BindBeside(address string, others []*Listener, logger *slog.Logger) (*Liste
 		return nil, &net.OpError{Op: "listen", Net: "tcp", Addr: at, Err: err}
 	}
 	file := os.NewFile(uintptr(fd), address)
-	socket, err := net.FileListener(file)
+	bound, err := net.FileListener(file)
 	if err := errors.Join(err, file.Close()); err != nil {
 		return nil, err
 	}
-	return &Listener{
-		network: "tcp", address: address, socket: socket, logger: logger, conns: map[Conn]struct{}{}, waits: true,
-	}, nil
+	l, err := newListener("tcp", address, bound, logger)
+	if err == nil {
+		l.waits = true
+	}
+	return l, err
 }
 
 // Keep ends the sharing that BindBeside began.
@@ -60,11 +61,7 @@ func number(on bool) int {
 }
 
 func (l *Listener) control(do func(fd int) error) error {
-	socket, ok := l.socket.(syscall.Conn)
-	if !ok {
-		return errors.ErrUnsupported
-	}
-	raw, err := socket.SyscallConn()
+	raw, err := l.socket.SyscallConn()
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,10 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/headgate/headgate/dataplane/socket"
 )
 
 // Conn is a connection that is being served.
@@ -27,7 +31,8 @@ type Conn interface {
 // called once at most; Stop and then Drain end it.
 type Listener struct {
 	network, address string
-	socket           net.Listener
+	socket           listening
+	door             *socket.Door
 	logger           *slog.Logger
 	waits            bool // the socket does not listen before Serve
 	accepting        sync.WaitGroup
@@ -44,6 +49,16 @@ type Listener struct {
 	accepted uint64
 }
 
+// listening is a *socket.Listening.
+type listening interface {
+	syscall.Conn
+	Accept() (*socket.Accepted, error)
+	AcceptNow() (*socket.Accepted, error)
+	SetDeadline(t time.Time) error
+	Addr() net.Addr
+	Close() error
+}
+
 // Bind opens the socket. Connections wait in the kernel's queue until Serve. A
 // unix socket that nobody listens on any more is replaced. network is "tcp" or
 // "unix".
@@ -56,11 +71,32 @@ func Bind(network, address string, logger *slog.Logger) (*Listener, error) {
 	// Dead peers are found by our own timeouts; the kernel's keep-alive would
 	// cost system calls for each connection.
 	config := net.ListenConfig{KeepAlive: -1}
-	socket, err := config.Listen(context.Background(), network, address)
+	bound, err := config.Listen(context.Background(), network, address)
 	if err != nil {
 		return nil, err
 	}
-	return &Listener{network: network, address: address, socket: socket, logger: logger, conns: map[Conn]struct{}{}}, nil
+	return newListener(network, address, bound, logger)
+}
+
+// newListener takes over a socket that is bound.
+func newListener(network, address string, bound net.Listener, logger *slog.Logger) (*Listener, error) {
+	listening, err := socket.Listen(bound)
+	if err != nil {
+		return nil, err
+	}
+	door, err := socket.NewDoor()
+	if err != nil {
+		return nil, errors.Join(err, listening.Close())
+	}
+	l := &Listener{network: network, address: address, socket: listening, door: door, logger: logger, conns: map[Conn]struct{}{}}
+	if network == "tcp" {
+		// Linux hands it down to what is accepted.
+		err = l.control(func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1) })
+	}
+	if err != nil {
+		return nil, errors.Join(err, listening.Close(), door.Close())
+	}
+	return l, nil
 }
 
 // removeStale removes a socket file that refuses connections.
@@ -150,7 +186,7 @@ func (l *Listener) pause(err error, delay time.Duration) time.Duration {
 	return delay
 }
 
-func (l *Listener) start(c net.Conn, open func(c net.Conn, n uint64) Conn) {
+func (l *Listener) start(c *socket.Accepted, open func(c net.Conn, n uint64) Conn) {
 	l.mu.Lock()
 	if l.draining {
 		l.mu.Unlock()
@@ -162,7 +198,7 @@ func (l *Listener) start(c net.Conn, open func(c net.Conn, n uint64) Conn) {
 	l.conns[conn] = struct{}{}
 	l.serving.Add(1)
 	l.mu.Unlock()
-	go l.run(conn)
+	l.door.Await(c, func() { go l.run(conn) })
 }
 
 func (l *Listener) run(c Conn) {

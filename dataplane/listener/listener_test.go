@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -51,6 +52,42 @@ func dial(t *testing.T, l *Listener) net.Conn {
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// TestNoDelay: what is accepted does not wait to send, without having been told.
+func TestNoDelay(t *testing.T) {
+	l, accepted := hold(t, false)
+	defer l.Drain(context.Background())
+	dial(t, l)
+	raw, err := (<-accepted).Conn.(syscall.Conn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = raw.Control(func(fd uintptr) {
+		if on, err := syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_NODELAY); on != 1 || err != nil {
+			t.Errorf("TCP_NODELAY is %d, %v", on, err)
+		}
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSilentClientIsThere counts who has said nothing yet, and sends him away in a
+// drain.
+func TestSilentClientIsThere(t *testing.T) {
+	l, accepted := hold(t, false)
+	silent := dial(t, l)
+	<-accepted
+	if open, _ := l.Counts(); open != 1 {
+		t.Errorf("%d open", open)
+	}
+	if cut := l.Drain(context.Background()); cut != 0 {
+		t.Errorf("%d were cut", cut)
+	}
+	if n, err := silent.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		t.Errorf("%d, %v, want the end", n, err)
+	}
 }
 
 // TestLimit leaves connections over the limit in the kernel's queue until there

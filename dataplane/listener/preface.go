@@ -120,7 +120,7 @@ func (p *Preface) Close() {
 
 // begin takes what comes before the first request.
 func (p *Preface) begin(rules *Rules) (c net.Conn, client netip.AddrPort, err error) {
-	client = addressOf(p.raw)
+	client = socket.PeerOf(p.raw)
 	believed := rules.Proxy && rules.trusts(client)
 	if !believed && rules.TLS == nil {
 		return p.raw, client, nil
@@ -226,15 +226,6 @@ func (r *Rules) trusts(peer netip.AddrPort) bool {
 		}
 	}
 	return false
-}
-
-// addressOf is the peer's address; the zero AddrPort on a unix socket.
-func addressOf(c net.Conn) netip.AddrPort {
-	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
-		ap := a.AddrPort()
-		return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
-	}
-	return netip.AddrPort{}
 }
 
 // readProxyLine takes a PROXY line off a connection, and not a byte more: what

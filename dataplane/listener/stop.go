@@ -3,7 +3,6 @@ package listener
 import (
 	"errors"
 	"net"
-	"os"
 	"syscall"
 	"time"
 )
@@ -29,11 +28,12 @@ func (l *Listener) Stop() {
 	if again {
 		return
 	}
-	if s, ok := l.socket.(interface{ SetDeadline(t time.Time) error }); !ok || s.SetDeadline(past) != nil {
+	if l.socket.SetDeadline(past) != nil {
 		_ = l.socket.Close()
 	}
 	l.accepting.Wait()
 	_ = l.socket.Close()
+	_ = l.door.Close()
 }
 
 func (l *Listener) ends() bool {
@@ -42,22 +42,14 @@ func (l *Listener) ends() bool {
 	return l.stopping
 }
 
-// acceptWaiting empties the kernel's queue. The socket's own Accept would not
-// look at it any more: its deadline has passed.
+// acceptWaiting empties the kernel's queue. Accept would not look at it any more:
+// the deadline of the socket has passed.
 func (l *Listener) acceptWaiting(open func(c net.Conn, n uint64) Conn) {
-	socket, ok := l.socket.(syscall.Conn)
-	if !ok {
-		return
-	}
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return
-	}
 	for range maxWaiting {
 		if !l.hasRoom() {
 			return
 		}
-		c, err := acceptNow(raw)
+		c, err := l.socket.AcceptNow()
 		if errors.Is(err, syscall.ECONNABORTED) {
 			continue
 		}
@@ -72,22 +64,4 @@ func (l *Listener) hasRoom() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.overLimit()
-}
-
-// acceptNow accepts a connection that waits; EAGAIN says that there is none.
-func acceptNow(raw syscall.RawConn) (net.Conn, error) {
-	fd, err := -1, error(nil)
-	if fault := raw.Control(func(socket uintptr) {
-		for err = syscall.EINTR; err == syscall.EINTR; {
-			fd, _, err = syscall.Accept4(int(socket), syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC)
-		}
-	}); fault != nil {
-		return nil, fault
-	}
-	if err != nil {
-		return nil, err
-	}
-	file := os.NewFile(uintptr(fd), "accepted")
-	defer func() { _ = file.Close() }()
-	return net.FileConn(file)
 }

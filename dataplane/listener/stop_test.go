@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/headgate/headgate/dataplane/socket"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -126,7 +128,7 @@ func TestStopKeepsTheLimit(t *testing.T) {
 // slowToEnd is a socket whose Accept goes on working for as long as the listener
 // could still call it after Stop was called.
 type slowToEnd struct {
-	*net.TCPListener
+	*socket.Listening
 
 	t        *testing.T
 	listener *Listener
@@ -134,19 +136,19 @@ type slowToEnd struct {
 	once     bool
 }
 
-func (s *slowToEnd) Accept() (net.Conn, error) {
+func (s *slowToEnd) Accept() (*socket.Accepted, error) {
 	if s.once {
 		s.t.Error("accepts over the limit")
 		return nil, net.ErrClosed
 	}
 	s.once = true
 	defer close(s.accepted)
-	return s.TCPListener.Accept()
+	return s.Listening.Accept()
 }
 
 func (s *slowToEnd) SetDeadline(t time.Time) error {
 	s.listener.accepting.Wait()
-	return s.TCPListener.SetDeadline(t)
+	return s.Listening.SetDeadline(t)
 }
 
 // Between the word that the listener stops and the end of its socket nothing is
@@ -154,8 +156,8 @@ func (s *slowToEnd) SetDeadline(t time.Time) error {
 func TestStoppingIsNoRoom(t *testing.T) {
 	l := bind(t, "tcp", "127.0.0.1:0")
 	l.SetLimit(1)
-	socket := &slowToEnd{TCPListener: l.socket.(*net.TCPListener), t: t, listener: l, accepted: make(chan struct{})}
-	l.socket = socket
+	slow := &slowToEnd{Listening: l.socket.(*socket.Listening), t: t, listener: l, accepted: make(chan struct{})}
+	l.socket = slow
 	var clients []net.Conn
 	for range 2 {
 		c, err := net.Dial("tcp", l.Addr().String())
@@ -165,7 +167,7 @@ func TestStoppingIsNoRoom(t *testing.T) {
 		clients = append(clients, c)
 	}
 	l.Serve(openEcho)
-	<-socket.accepted
+	<-slow.accepted
 	l.Stop()
 	for _, c := range clients {
 		_ = c.Close()

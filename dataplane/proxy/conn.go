@@ -51,11 +51,7 @@ const (
 // NewConn wraps an accepted connection. slot is the listener's, shard spreads
 // connections over what is kept for each core.
 func (e *Engine) NewConn(c net.Conn, slot, shard int) *Conn {
-	peer := netip.AddrPort{}
-	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
-		peer = a.AddrPort()
-	}
-	return e.NewConnFor(peer, c, slot, shard)
+	return e.NewConnFor(socket.PeerOf(c), c, slot, shard)
 }
 
 // NewConnFor is NewConn for a connection that was made for another peer, as a
@@ -64,7 +60,7 @@ func (e *Engine) NewConn(c net.Conn, slot, shard int) *Conn {
 func (e *Engine) NewConnFor(peer netip.AddrPort, c net.Conn, slot, shard int) *Conn {
 	conn := &Conn{
 		engine: e, slot: slot, shard: shard, sock: socket.New(c),
-		peer: peer.Addr().Unmap(), port: peer.Port(),
+		peer: peer.Addr(), port: peer.Port(),
 	}
 	conn.phase.Store(active) // a drain before Serve must not end the wait for a request that is there
 	if secure, ok := c.(*tls.Conn); ok {

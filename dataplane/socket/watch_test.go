@@ -81,9 +81,18 @@ func watchEcho(t *testing.T, c *Conn, change func(*echo)) (e *echo, done chan st
 }
 
 // wires are the kinds of connections that are watched: TCP, which counts what is
-// unread, unix sockets, which do not, TLS, and what the poller does not know.
+// unread, unix sockets, which do not, both as they are accepted, TLS, and what no
+// poller knows.
 var wires = map[string]func(t *testing.T) (*Conn, net.Conn){
 	"tcp": func(t *testing.T) (*Conn, net.Conn) { return pair(t) },
+	"accepted": func(t *testing.T) (*Conn, net.Conn) {
+		near, far := accepted(t, "tcp")
+		return New(near), far
+	},
+	"accepted unix": func(t *testing.T) (*Conn, net.Conn) {
+		near, far := accepted(t, "unix")
+		return New(near), far
+	},
 	"unix": func(t *testing.T) (*Conn, net.Conn) {
 		l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 		if err != nil {
