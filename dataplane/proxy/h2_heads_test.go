@@ -254,3 +254,46 @@ func TestNoUpgradeToHTTP2(t *testing.T) {
 	up.send(emptyAnswer)
 	client.sees(dated(emptyAnswer))
 }
+
+// TestTrailersBehindNoBody has an upstream send trailers behind the heads of answers
+// without a body, at once or when the head has been passed on. What ends with its head
+// by its meaning has none (RFC 9110 sections 9.3.2, 15.3.5 and 15.4.5); a length of 0
+// ends nothing on a stream.
+func TestTrailersBehindNoBody(t *testing.T) {
+	b := newBackend(t)
+	f := start(t, singleOver("HTTP/2", b.address())).frames()
+	var up *framer
+	for _, c := range []struct {
+		method, status, length string
+		kept                   bool
+	}{
+		{"HEAD", "200", "5", false}, {"HEAD", "200", "", false}, {"GET", "204", "", false}, {"GET", "304", "5", false}, {"GET", "304", "", false},
+		{"GET", "200", "0", true}, {"POST", "200", "0", true}, {"GET", "200", "", true}, {"GET", "205", "0", true},
+	} {
+		for _, later := range []bool{false, true} {
+			id := f.open(true, c.method, "/")
+			if up == nil {
+				up = b.frames()
+			}
+			fields := []string{":status", c.status}
+			if c.length != "" {
+				fields = append(fields, "content-length", c.length)
+			}
+			asked := up.request().StreamID
+			r := &reply{}
+			up.answer(asked, false, fields...)
+			if later {
+				r = f.head(id)
+			}
+			up.answer(asked, true, "x-sum", "1")
+			for !r.clean && r.reset == nil {
+				if frame := f.next(); frame.Header().StreamID == id {
+					f.take(r, frame)
+				}
+			}
+			if r.status != c.status || r.reset != nil || r.get("content-length") != c.length || (fieldOf(r.trailers, "x-sum") == "1") != c.kept {
+				t.Errorf("%+v, later %v: %+v", c, later, r)
+			}
+		}
+	}
+}

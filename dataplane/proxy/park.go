@@ -164,7 +164,11 @@ var noTrailers message.Fields
 
 // passAll passes the answer on with all its body, if the client takes it at once.
 func (x *exchange) passAll(data []byte, trailers *message.Fields) bool {
-	x.answerFields(x.clientBody())
+	body := x.clientBody()
+	if body.Kind == message.BodyNone {
+		trailers = &noTrailers // the head is all there is (RFC 9110 sections 9.3.2, 15.3.5 and 15.4.5)
+	}
+	x.answerFields(body)
 	ok := x.h2.WriteResponse(x.resp.Status, &x.fields, data, trailers)
 	x.out = x.out[:0]
 	if !ok {

@@ -58,7 +58,8 @@ func (x *exchange) relay() {
 // what is there of the body.
 func (x *exchange) answerHead(body message.Body) *failure {
 	if x.stream != nil {
-		return x.writeStreamHead(body, body.Kind == message.BodyNone || body.Kind == message.BodyLength && body.Length == 0)
+		x.ended = body.Kind == message.BodyNone || body.Kind == message.BodyLength && body.Length == 0 && !x.mayHaveTrailers()
+		return x.writeStreamHead(body, x.ended)
 	}
 	x.out = x.appendResponseHead(x.out[:0], body)
 	return nil
@@ -118,7 +119,7 @@ func (x *exchange) relayBody(kind message.BodyKind) *failure {
 	}
 	switch {
 	case x.stream != nil:
-		return x.endStream(kind)
+		return x.endStream()
 	case kind == message.BodyChunked:
 		x.out = http1.AppendTrailers(x.out, x.trailers())
 	}

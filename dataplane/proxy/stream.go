@@ -226,11 +226,18 @@ func (x *exchange) putStream(data []byte) *failure {
 }
 
 // endStream ends the answer, with trailers if there are any.
-func (x *exchange) endStream(kind message.BodyKind) *failure {
-	if x.ended || kind == message.BodyNone || kind == message.BodyLength && x.relayed == 0 {
+func (x *exchange) endStream() *failure {
+	if x.ended {
 		return nil
 	}
 	return notTaken(x.stream.WriteTrailers(x.trailers(), x.idleDeadline()))
+}
+
+// mayHaveTrailers reports whether trailers may follow an answer though it has a body of
+// no bytes: on a stream its length does not end it.
+func (x *exchange) mayHaveTrailers() bool {
+	st := x.attempt.stream
+	return st != nil && (!st.Ended() || st.Trailers().Len() > 0)
 }
 
 // trailers are those of the answer.
