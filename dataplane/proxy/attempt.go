@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"time"
@@ -67,9 +68,13 @@ func (x *exchange) beginAttempt() *telemetry.Attempt {
 
 // carryOut makes the attempt that has begun, up to the response head.
 func (x *exchange) carryOut(fresh bool) *failure {
+	if x.facts.Trace.Recorded() {
+		x.attempt.facts.Target, x.attempt.facts.TLS = x.wholeTarget(), x.cluster.Config().TLS != nil
+	}
 	if fail := x.connect(fresh); fail != nil {
 		return fail
 	}
+	x.attempt.facts.HTTP2 = x.attempt.stream != nil
 	if x.branch != nil && !x.branch.connected(&x.attempt) {
 		return x.leaveUnused()
 	}
@@ -80,6 +85,15 @@ func (x *exchange) carryOut(fresh bool) *failure {
 		return fail
 	}
 	return x.awaitHead()
+}
+
+// wholeTarget is a copy of the path and the query that go upstream.
+func (x *exchange) wholeTarget() []byte {
+	target := bytes.Clone(x.target)
+	if x.req.HasQuery {
+		target = append(append(target, '?'), x.req.Query...)
+	}
+	return target
 }
 
 // leaveUnused puts back the connection of an attempt that is not wanted any more.

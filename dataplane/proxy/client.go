@@ -134,6 +134,15 @@ func (x *exchange) forwarded() (chain, proto, host bool) {
 	return chain, proto, host
 }
 
+// cameByTLS reports whether the client used https, as the proxies say that are
+// trusted.
+func (x *exchange) cameByTLS() bool {
+	if x.trusted && x.req.Fields.Has(message.XForwardedProto) {
+		return message.EqualToken(x.req.Fields.Get(message.XForwardedProto), "https")
+	}
+	return x.req.HTTPS
+}
+
 func (x *exchange) scheme() string {
 	if x.req.HTTPS {
 		return "https"

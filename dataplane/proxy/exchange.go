@@ -250,7 +250,7 @@ func (x *exchange) begin() {
 	f.Listener = x.site.listener.Name
 	f.Method, f.MethodName = req.Method, req.MethodName
 	f.Host, f.Path, f.Query = req.Authority, req.Path, req.Query
-	f.Major, f.Minor, f.HTTPS = req.Major, req.Minor, req.HTTPS
+	f.Major, f.Minor, f.HTTPS = req.Major, req.Minor, x.cameByTLS()
 	f.UserAgent = req.Fields.Get(message.UserAgent)
 	f.Client, f.Peer = x.client, netip.AddrPortFrom(x.conn.peer, x.conn.port)
 	parent := req.Fields.Get(message.Traceparent)
@@ -258,6 +258,9 @@ func (x *exchange) begin() {
 		parent = nil // W3C Trace Context section 3.2: more than one is none
 	}
 	x.gen.View.Begin(f, parent, traceState(&req.Fields))
+	if f.Trace.Recorded() && x.speaksGRPC() {
+		f.Call, f.CallCode = true, -1
+	}
 }
 
 // traceState is the lines of tracestate as one.

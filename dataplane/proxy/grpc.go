@@ -143,7 +143,25 @@ func (x *exchange) endCall(kind message.BodyKind) bool {
 	return err == nil
 }
 
+var grpcStatusField = []byte("grpc-status")
+
+// noteCall leaves on the record how a call has ended that a span tells of: in its
+// trailers, or in a head that has nothing behind it.
+func (x *exchange) noteCall(trailers *message.Fields) {
+	if !x.facts.Call {
+		return
+	}
+	value, ok := trailers.Lookup(grpcStatusField)
+	if !ok {
+		value, _ = x.resp.Fields.Lookup(grpcStatusField)
+	}
+	if code, err := strconv.ParseUint(string(value), 10, 31); err == nil {
+		x.facts.CallCode = int(code)
+	}
+}
+
 func (x *exchange) addCallStatus(s callStatus) {
+	x.facts.CallCode = s.code
 	x.add("grpc-status", strconv.AppendInt(nil, int64(s.code), 10))
 	x.add("grpc-message", appendCallMessage(nil, s.message))
 }

@@ -174,6 +174,7 @@ func (x *exchange) passAll(data []byte, trailers *message.Fields) bool {
 	if !ok {
 		return false
 	}
+	x.noteCall(trailers)
 	x.heeds = false // a stream that was answered has nobody told
 	x.endRetry()
 	x.endLoad(nil)

@@ -51,6 +51,7 @@ func (x *exchange) relay() {
 		x.cut(fail, body.Kind)
 		return
 	}
+	x.noteCall(x.trailers())
 	x.reuse()
 }
 

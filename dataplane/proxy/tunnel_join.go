@@ -49,7 +49,9 @@ func (x *exchange) noteEnd(fault *failure) {
 	if fault == upstreamBroke && x.stream != nil && x.stream.Gone() {
 		fault = clientBroke
 	}
-	x.noteFailure(fault)
+	if fault != tunnelSilent {
+		x.noteFailure(fault)
+	}
 	x.facts.Reason, x.facts.Detail = fault.reason, fault.detail
 }
 

@@ -28,7 +28,7 @@ func TestUpgradeRequests(t *testing.T) {
 		{name: "a list with another first", lines: "Connection: Upgrade\r\nUpgrade: foo/2, websocket\r\n", upstream: asked},
 		{name: "a list with another last", lines: "Connection: Upgrade\r\nUpgrade: websocket, foo/2\r\n", upstream: asked},
 		{name: "two lines of Upgrade", lines: "Connection: Upgrade\r\nUpgrade: foo/2\r\nUpgrade: websocket\r\n", upstream: asked},
-		{name: "an empty line of Upgrade before", lines: "Connection: Upgrade\r\nUpgrade:\r\nUpgrade: websocket\r\n", upstream: asked},
+		{name: "an empty line of Upgrade before", lines: "Upgrade:\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n", upstream: asked},
 		{name: "h2c", lines: "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n"},
 		{name: "TLS", lines: "Connection: Upgrade\r\nUpgrade: TLS/1.2\r\n"},
 		{name: "HTTP/1.0", start: "GET / HTTP/1.0", lines: "Connection: Upgrade, keep-alive\r\nUpgrade: websocket\r\n"},

@@ -48,6 +48,9 @@ type Exchange struct {
 	BytesIn    int64 // body bytes read from the client
 	BytesOut   int64 // body bytes written to the client
 
+	Call     bool // of gRPC; told only where Trace.Recorded
+	CallCode int  // its grpc-status, -1: it had none; only with Call
+
 	Injected string // what a fault of the route did: "delay", "abort" or both; static; "": nothing
 
 	Tries    int // attempts made; may exceed MaxAttempts
@@ -63,7 +66,7 @@ type Exchange struct {
 // Attempt is one try at an endpoint.
 type Attempt struct {
 	Endpoint    string // address as in the snapshot
-	Target      []byte // path and query sent, for the span's url.full; optional; valid until Finish
+	Target      []byte // path and query sent, for the span's url.full; told only where Trace.Recorded
 	Started     int64
 	SentAt      int64 // the request head was written
 	FirstByteAt int64 // the first byte of the response was read
@@ -74,6 +77,8 @@ type Attempt struct {
 	Hedge       bool    // begun beside others that were slow
 	Mirror      bool    // of a copy, whose answer is dropped
 	Lost        bool    // given up because another had answered
+	TLS         bool    // towards the endpoint; told only where Trace.Recorded
+	HTTP2       bool    // so was the request sent, else HTTP/1.1
 	SpanID      [8]byte // of its client span
 }
 
@@ -91,6 +96,9 @@ type Trace struct {
 	flags  byte   // to be sent
 	state  []byte // tracestate as received, if it is sent on
 }
+
+// Recorded reports whether spans are made, and what is told for them alone wanted.
+func (t *Trace) Recorded() bool { return t.record }
 
 // Reset forgets everything but the shard.
 func (x *Exchange) Reset() {

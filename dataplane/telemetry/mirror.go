@@ -39,7 +39,9 @@ func (v *View) Mirrored(x *Exchange, o MirrorOutcome) {
 	}
 	v.countAttempt(x, a, 0)
 	if t := &x.Trace; t.record {
-		parent := trace.NewSpanContext(trace.SpanContextConfig{TraceID: t.ID, SpanID: t.SpanID, TraceFlags: trace.TraceFlags(t.flags)})
+		parent := trace.NewSpanContext(trace.SpanContextConfig{
+			TraceID: t.ID, SpanID: t.SpanID, TraceFlags: trace.TraceFlags(t.flags), TraceState: spanState(string(t.state)),
+		})
 		v.recordAttempt(trace.ContextWithSpanContext(context.Background(), parent), x, a, 1)
 	}
 }

@@ -1,9 +1,11 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -68,12 +70,8 @@ func (v *View) record(x *Exchange) {
 
 // remote is the client's span.
 func (t *Trace) remote() trace.SpanContext {
-	state, err := trace.ParseTraceState(string(t.state))
-	if err != nil {
-		state = trace.TraceState{}
-	}
 	return trace.NewSpanContext(trace.SpanContextConfig{
-		TraceID: t.ID, SpanID: t.Parent, TraceFlags: trace.TraceFlags(t.flags), TraceState: state, Remote: true,
+		TraceID: t.ID, SpanID: t.Parent, TraceFlags: trace.TraceFlags(t.flags), TraceState: spanState(string(t.state)), Remote: true,
 	})
 }
 
@@ -87,19 +85,20 @@ func (v *View) recordAttempt(ctx context.Context, x *Exchange, a *Attempt, n int
 	if a.FirstByteAt != 0 {
 		span.AddEvent("first response byte", trace.WithTimestamp(socket.At(a.FirstByteAt)))
 	}
-	if a.Reason != "" || a.Status >= 400 {
+	if a.Reason != "" || a.Status >= 400 || x.callOf(a) && x.CallCode > 0 {
 		span.SetStatus(codes.Error, a.Reason)
 	}
 	span.End(trace.WithTimestamp(socket.At(a.Ended)))
 }
 
 // serverFailed follows the HTTP conventions: an answer of 4xx is no error of the
-// server; one of 5xx is, and so is a good answer that an upstream cut short.
+// server; one of 5xx is, and so is a good answer that an upstream cut short, or a
+// call that ended by a fault of its server.
 func serverFailed(x *Exchange) bool {
 	if x.Status >= 400 {
 		return x.Status >= 500
 	}
-	return x.Reason != "" && reasons[reasonOf(x.Reason)].blame == blameUpstream
+	return x.Reason != "" && reasons[reasonOf(x.Reason)].blame == blameUpstream || x.Call && callFault(x.CallCode)
 }
 
 // methodName is the span name of a method: HTTP if it is not a known one.
@@ -124,7 +123,7 @@ func (v *View) serverAttributes(x *Exchange) []attribute.KeyValue {
 	list = appendMethod(list, x)
 	list = append(list, semconv.URLScheme(scheme(x)), semconv.URLPath(text(x.Path)))
 	if len(x.Query) > 0 {
-		list = append(list, semconv.URLQuery(text(x.Query)))
+		list = append(list, semconv.URLQuery(scrub(text(x.Query))))
 	}
 	list = appendServer(list, text(x.Host))
 	list = appendPeers(list, x)
@@ -134,10 +133,10 @@ func (v *View) serverAttributes(x *Exchange) []attribute.KeyValue {
 	if x.Status != 0 {
 		list = append(list, semconv.HTTPResponseStatusCode(x.Status))
 	}
-	if kind := errorType(x.Reason, x.Status, 500); kind != "" {
-		list = append(list, semconv.ErrorTypeKey.String(kind))
+	if serverFailed(x) {
+		list = append(list, semconv.ErrorTypeKey.String(cmp.Or(errorType(x.Reason, x.Status, 500), callStatus(x.CallCode))))
 	}
-	return v.appendOwn(list, x)
+	return v.appendOwn(appendCall(list, x), x)
 }
 
 // appendMethod tells a method that is not known apart from its name.
@@ -242,7 +241,14 @@ func (v *View) clientAttributes(x *Exchange, a *Attempt, n int) []attribute.KeyV
 	if a.Reason != "" {
 		list = append(list, keyReason.String(a.Reason))
 	}
-	if kind := errorType(a.Reason, a.Status, 400); kind != "" {
+	kind := errorType(a.Reason, a.Status, 400)
+	if x.callOf(a) {
+		list = appendCall(list, x)
+		if x.CallCode > 0 {
+			kind = cmp.Or(kind, callStatus(x.CallCode))
+		}
+	}
+	if kind != "" {
 		list = append(list, semconv.ErrorTypeKey.String(kind))
 	}
 	return list
@@ -255,9 +261,44 @@ func appendUpstream(list []attribute.KeyValue, a *Attempt) []attribute.KeyValue 
 		list = append(list, semconv.NetworkPeerAddress(addr.Addr().String()), semconv.NetworkPeerPort(int(addr.Port())))
 	}
 	if len(a.Target) > 0 {
-		list = append(list, semconv.URLFull("http://"+a.Endpoint+text(a.Target)))
+		list = append(list, semconv.URLFull(fullURL(a)))
 	}
-	return list
+	version := "1.1"
+	if a.HTTP2 {
+		version = "2"
+	}
+	return append(list, semconv.NetworkProtocolVersion(version))
+}
+
+// fullURL is where an attempt was sent. A unix socket has no name in a URL.
+func fullURL(a *Attempt) string {
+	scheme, host := "http://", a.Endpoint
+	if a.TLS {
+		scheme = "https://"
+	}
+	if strings.HasPrefix(host, "unix:") {
+		host = "localhost"
+	}
+	target, query, has := strings.Cut(text(a.Target), "?")
+	if has {
+		target += "?" + scrub(query)
+	}
+	return scheme + host + target
+}
+
+// sensitive are the keys of a query whose values are told to nobody: the default
+// of OpenTelemetry (registry of attributes, url.query).
+var sensitive = []string{"X-Amz-Signature", "X-Amz-Credential", "X-Amz-Security-Token", "AWSAccessKeyId", "Signature", "sig", "X-Goog-Signature"}
+
+// scrub replaces the values of sensitive keys.
+func scrub(query string) string {
+	params := strings.Split(query, "&")
+	for i, param := range params {
+		if key, value, _ := strings.Cut(param, "="); value != "" && slices.Contains(sensitive, key) {
+			params[i] = key + "=REDACTED"
+		}
+	}
+	return strings.Join(params, "&")
 }
 
 // errorType is the value of error.type: the reason, or else the status from the

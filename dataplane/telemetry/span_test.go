@@ -100,13 +100,13 @@ func checkAttempts(t *testing.T, attempts tracetest.SpanStubs) {
 	t.Helper()
 	for i, want := range []map[string]any{{
 		"http.request.method": "GET", "server.address": "10.0.0.1", "server.port": int64(80),
-		"network.peer.address": "10.0.0.1", "network.peer.port": int64(80),
+		"network.peer.address": "10.0.0.1", "network.peer.port": int64(80), "network.protocol.version": "1.1",
 		"error.type": "connection_refused", "headgate.reason": "connection_refused",
 		"headgate.cluster": "users-backend", "headgate.endpoint": "10.0.0.1:80", "headgate.connection.reused": false,
 		"headgate.snapshot.version": "v1", "headgate.snapshot.digest": "d-v1",
 	}, {
 		"http.request.method": "GET", "server.address": "10.0.0.2", "server.port": int64(80),
-		"network.peer.address": "10.0.0.2", "network.peer.port": int64(80),
+		"network.peer.address": "10.0.0.2", "network.peer.port": int64(80), "network.protocol.version": "1.1",
 		"http.response.status_code": int64(200), "http.request.resend_count": int64(1),
 		"url.full":         "http://10.0.0.2:80/users?page=2",
 		"headgate.cluster": "users-backend", "headgate.endpoint": "10.0.0.2:80", "headgate.connection.reused": true,
@@ -130,13 +130,13 @@ func TestServerSpanStatus(t *testing.T) {
 		kind   any // error.type
 	}{
 		{200, "", codes.Unset, nil},
-		{404, "destination_not_found", codes.Unset, "destination_not_found"},
+		{404, "destination_not_found", codes.Unset, nil},
 		{429, "", codes.Unset, nil},
-		{499, "client_gone", codes.Unset, "client_gone"},
+		{499, "client_gone", codes.Unset, nil},
 		{500, "", codes.Error, "500"},
 		{502, "connection_refused", codes.Error, "connection_refused"},
 		{200, "http_response_incomplete", codes.Error, "http_response_incomplete"},
-		{200, "client_gone", codes.Unset, "client_gone"},
+		{200, "client_gone", codes.Unset, nil},
 	} {
 		v, s, exporter := traced(t)
 		var x Exchange
@@ -213,5 +213,66 @@ func TestTracerOfOthers(t *testing.T) {
 	}
 	if spans[0].SpanContext.SpanID() == spans[1].SpanContext.SpanID() {
 		t.Error("both have the same ID")
+	}
+}
+
+// What is secret by its name is told to nobody, in the query that came and in the
+// one that went on.
+func TestSpanScrubbed(t *testing.T) {
+	v, s, exporter := traced(t)
+	var x Exchange
+	get(&x, s)
+	x.Query = []byte("q=1&sig=secret&X-Amz-Signature=secret&signature=shown&sig=&Signature")
+	v.Begin(&x, nil, nil)
+	try(v, &x, "10.0.0.1:80", 200, "")
+	x.At(0).Target, x.At(0).TLS, x.At(0).HTTP2 = []byte("/users?sig=secret?&q=1"), true, true
+	try(v, &x, "unix:/run/users", 200, "")
+	x.At(1).Target = []byte("/users?")
+	v.Finish(&x)
+	spans := exporter.GetSpans()
+	if q := attributes(spans[2])["url.query"]; q != "q=1&sig=REDACTED&X-Amz-Signature=REDACTED&signature=shown&sig=&Signature" {
+		t.Errorf("query %v", q)
+	}
+	if got := attributes(spans[0]); got["url.full"] != "https://10.0.0.1:80/users?sig=REDACTED&q=1" || got["network.protocol.version"] != "2" {
+		t.Errorf("%v", got)
+	}
+	if full := attributes(spans[1])["url.full"]; full != "http://localhost/users?" {
+		t.Errorf("full %v", full)
+	}
+}
+
+// Calls of gRPC, by the code that they ended with; -1 is one that gave none.
+func TestSpanOfCall(t *testing.T) {
+	for code, want := range map[int]struct {
+		status         any
+		server, client codes.Code
+		kind           any
+	}{
+		0: {"OK", codes.Unset, codes.Unset, nil}, 1: {"CANCELLED", codes.Unset, codes.Error, "CANCELLED"},
+		5: {"NOT_FOUND", codes.Unset, codes.Error, "NOT_FOUND"}, 13: {"INTERNAL", codes.Error, codes.Error, "INTERNAL"},
+		99: {"99", codes.Unset, codes.Error, "99"}, -1: {nil, codes.Unset, codes.Unset, nil},
+	} {
+		v, s, exporter := traced(t)
+		var x Exchange
+		get(&x, s)
+		x.Path = []byte("/shop.Cart/Add")
+		v.Begin(&x, nil, nil)
+		try(v, &x, "10.0.0.1:80", 0, "connection_refused")
+		try(v, &x, "10.0.0.2:80", 200, "")
+		x.Call, x.CallCode = true, code
+		v.Finish(&x)
+		spans := exporter.GetSpans()
+		for i, status := range map[int]codes.Code{1: want.client, 2: want.server} {
+			got := attributes(spans[i])
+			if got["rpc.system.name"] != "grpc" || got["rpc.method"] != "shop.Cart/Add" || got["rpc.response.status_code"] != want.status || spans[i].Status.Code != status {
+				t.Errorf("code %d, span %d: %v, %v", code, i, got, spans[i].Status)
+			}
+			if kind := got["error.type"]; status == codes.Error && kind != want.kind || status != codes.Error && kind != nil {
+				t.Errorf("code %d, span %d: error.type %v", code, i, kind)
+			}
+		}
+		if got := attributes(spans[0]); got["rpc.system.name"] != nil || got["error.type"] != "connection_refused" {
+			t.Errorf("code %d: the attempt that gave no answer: %v", code, got)
+		}
 	}
 }

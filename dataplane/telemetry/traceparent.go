@@ -1,5 +1,7 @@
 package telemetry
 
+import "bytes"
+
 // parent is a parsed traceparent.
 type parent struct {
 	traceID [16]byte
@@ -80,10 +82,13 @@ func appendHex(dst, b []byte) []byte {
 }
 
 // Detached is the trace for what may outlive the exchange: it keeps no bytes of
-// its head.
+// its head, but a copy of those that its spans want.
 func (t *Trace) Detached() Trace {
 	d := *t
 	d.state = nil
+	if t.record {
+		d.state = bytes.Clone(t.state)
+	}
 	return d
 }
 

@@ -2,8 +2,11 @@ package telemetry
 
 import (
 	"bytes"
+	"slices"
+	"strings"
 
 	"github.com/headgate/headgate/dataplane/message"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Bounds of a tracestate (W3C Trace Context Level 2, section 3.3.1).
@@ -68,4 +71,22 @@ func validStateValue(value []byte) bool {
 		}
 	}
 	return 0 < len(value) && len(value) <= maxStateValue
+}
+
+// spanState is a tracestate for spans. What OpenTelemetry does not take of it is
+// left out: of a key that is given twice the first counts, and keys must be those of
+// Level 1.
+func spanState(s string) trace.TraceState {
+	state, err := trace.ParseTraceState(s)
+	if err == nil {
+		return state
+	}
+	state = trace.TraceState{}
+	for _, member := range slices.Backward(strings.Split(s, ",")) {
+		key, value, _ := strings.Cut(strings.Trim(member, " \t"), "=")
+		if more, err := state.Insert(key, value); err == nil {
+			state = more
+		}
+	}
+	return state
 }

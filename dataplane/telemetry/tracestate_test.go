@@ -67,6 +67,18 @@ func TestValidTracestate(t *testing.T) {
 	}
 }
 
+// What OpenTelemetry does not take is not in spans; the rest is.
+func TestSpanState(t *testing.T) {
+	for sent, want := range map[string]string{
+		"": "", "a=1,b=2": "a=1,b=2", "a=1 ,\tb=2": "a=1,b=2", ",a=1,,b=2,": "a=1,b=2",
+		"a=1,a=2": "a=1", "a=1,b=2,a=3,c=4": "a=1,b=2,c=4", "0a=1,b=2": "b=2", "0a@b=1": "0a@b=1", "0a=1": "",
+	} {
+		if got := spanState(sent).String(); got != want {
+			t.Errorf("%q: %q, want %q", sent, got, want)
+		}
+	}
+}
+
 // FuzzTracestate holds that what OpenTelemetry takes, we take, and the reverse,
 // but for keys that are given twice and those that Level 2 added.
 func FuzzTracestate(f *testing.F) {
