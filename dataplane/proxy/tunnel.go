@@ -120,6 +120,9 @@ func (x *exchange) answerSwitch() *failure {
 	}
 	x.out = x.appendResponseFields(x.out, message.Body{})
 	x.out = append(x.out, x.route.response.lines...)
+	if x.bindsClient() {
+		x.out = append(x.appendAffinity(append(x.out, "Set-Cookie: "...)), "\r\n"...)
+	}
 	x.out = append(x.out, '\r', '\n')
 	return x.flush()
 }

@@ -39,11 +39,15 @@ func (x *exchange) join(client, up end) {
 	x.settle()
 }
 
-// noteEnd leaves on the record why the tunnel was broken off, if it was and not by
-// us. A client that resets its stream has the upstream's broken at once, which may
-// be seen first.
+// noteEnd leaves on the record why the tunnel was broken off, if it was; that it
+// is cut at the end of a drain is nobody's fault. A client that resets its stream
+// has the upstream's broken at once, which may be seen first.
 func (x *exchange) noteEnd(fault *failure) {
-	if fault == nil || x.conn.closed.Load() {
+	switch {
+	case x.conn.closed.Load():
+		x.facts.Detail = "the tunnel was cut at the end of a drain"
+		return
+	case fault == nil:
 		return
 	}
 	if fault == upstreamBroke && x.stream != nil && x.stream.Gone() {

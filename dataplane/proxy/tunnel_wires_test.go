@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -382,5 +383,52 @@ func TestTunnelNotTaken(t *testing.T) {
 				t.Errorf("%+v", r)
 			}
 		}
+	}
+}
+
+// TestTunnelAffinity is the cookie that leads a client back to its endpoint, which
+// an answer that opens a tunnel sets like any other.
+func TestTunnelAffinity(t *testing.T) {
+	for _, w := range byteWires {
+		config := singleOver(w.upstream, tunnelServer(t, w.upstream, echoes))
+		g := start(t, strings.Replace(config, "name: main, ", "name: main, sessionAffinity: {cookie: {name: hg, ttl: 1h}}, ", 1))
+		s := switcherOver(t, w.client, g)
+		o := s.mustOpen(s.ask("/chat", ""))
+		cookie, _, _ := strings.Cut(o.header.Get("Set-Cookie"), ";")
+		if !strings.HasPrefix(cookie, "hg=") {
+			t.Fatalf("%s to %s: %v", w.client, w.upstream, o.header)
+		}
+		_ = o.Close()
+		o = s.mustOpen(s.ask("/chat", "", "Cookie", cookie))
+		if again := o.header.Get("Set-Cookie"); again != "" {
+			t.Errorf("%s to %s: %s, set again", w.client, w.upstream, again)
+		}
+		_ = o.Close()
+	}
+}
+
+// TestTunnelDrained is tunnels that a drain cuts when its time is over: both ends
+// hear of it, and the log says why.
+func TestTunnelDrained(t *testing.T) {
+	ended := make(chan bool, 1)
+	handle := func(h *handshake) {
+		p := h.open("open")
+		_, _ = io.Copy(io.Discard, struct{ io.Reader }{p})
+		ended <- true
+	}
+	for _, w := range byteWires {
+		g := start(t, singleOver(w.upstream, tunnelServer(t, w.upstream, handle)))
+		s := switcherOver(t, w.client, g)
+		o := s.mustOpen(s.ask("/chat", ""))
+		o.reads(t, "open")
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		g.drained.Do(func() { g.drainAll(over) })
+		_, _ = io.Copy(io.Discard, struct{ io.Reader }{o.pipe}) // ends
+		within(t, ended)
+		if r := g.recent(1)[0]; r.Reason != "" || !strings.Contains(r.Detail, "drain") {
+			t.Errorf("%s to %s: %+v", w.client, w.upstream, r)
+		}
+		_ = o.Close()
 	}
 }
