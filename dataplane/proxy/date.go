@@ -9,10 +9,14 @@ import (
 )
 
 // datesAnswer reports whether the upstream's answer is passed on with a Date of
-// ours, since it came without one (RFC 9110 section 6.6.1). A route that takes the
-// field away wants none.
+// ours, since it came without one, or with one for this connection only (RFC 9110
+// sections 6.6.1 and 7.6.1). A route that takes the field away wants none.
 func (x *exchange) datesAnswer() bool {
-	return x.resp.Status >= 200 && !x.resp.Fields.Has(message.Date) && !x.route.response.dropsID(message.Date)
+	fields := &x.resp.Fields
+	if x.resp.Status < 200 || x.route.response.dropsID(message.Date) {
+		return false
+	}
+	return !fields.Has(message.Date) || nominates(fields) && fields.ConnectionNames(message.Date, message.Date.Bytes())
 }
 
 // httpDate is the date in the form of RFC 9110 section 5.6.7. The text is made once
