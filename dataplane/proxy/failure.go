@@ -22,7 +22,7 @@ type failure struct {
 	detail   string
 	on       snapshot.RetryOn // the conditions under which it is tried again
 	sent     bool             // bytes of the request may have been processed
-	stale    bool             // a reused connection died before it gave a byte
+	stale    bool             // a reused connection died before it gave a byte, or gave those of another answer
 	granted  bool             // it has been decided that it is tried again
 	answered bool             // there is an answer, which will do if there is none better
 	after    time.Duration    // how long the answer asks to wait
@@ -146,7 +146,14 @@ func (x *exchange) badResponse(err error) *failure {
 	} else if reason := spokeWrong(err); reason != "" {
 		detail = reason
 	}
-	return &failure{status: 502, reason: reasonProtocol, detail: detail, on: snapshot.RetryInvalidResponse | snapshot.RetryGatewayError, sent: true}
+	return &failure{status: 502, reason: reasonProtocol, detail: detail, on: snapshot.RetryInvalidResponse | snapshot.RetryGatewayError, sent: true, stale: x.isLeftOver()}
+}
+
+// isLeftOver reports whether what came in place of an answer may be the body that was
+// behind the answer before, which had none by its meaning.
+func (x *exchange) isLeftOver() bool {
+	a := &x.attempt
+	return a.up != nil && a.up.Reused && a.up.Doubt && a.facts.FirstByteAt == 0
 }
 
 // spokeWrong is what was wrong with what a peer said over HTTP/2, or "" if that is
