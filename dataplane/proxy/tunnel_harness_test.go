@@ -7,10 +7,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/quic-go/quic-go/quicvarint"
 
 	"github.com/headgate/headgate/dataplane/http2"
 	"github.com/headgate/headgate/dataplane/message"
@@ -184,17 +187,64 @@ func echoes(h *handshake) {
 	_ = p.CloseWrite()
 }
 
-// A switcher is a client that opens tunnels: on HTTP/2 all over one connection.
+// quicPipe is a stream of HTTP/3.
+type quicPipe struct {
+	*quicRequest
+	left []byte // of the last frame of DATA
+}
+
+func (p *quicPipe) Read(b []byte) (int, error) {
+	for len(p.left) == 0 {
+		kind, payload, err := p.next()
+		if err != nil {
+			return 0, err
+		}
+		if kind == 0 {
+			p.left = payload
+		}
+	}
+	n := copy(b, p.left)
+	p.left = p.left[n:]
+	return n, nil
+}
+
+func (p *quicPipe) Write(b []byte) (int, error) {
+	_ = p.SetWriteDeadline(time.Now().Add(patience))
+	head := quicvarint.Append([]byte{0}, uint64(len(b)))
+	if _, err := p.Stream.Write(append(head, b...)); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+func (p *quicPipe) CloseWrite() error { return p.Stream.Close() }
+func (p *quicPipe) Abort()            { p.cancel() }
+
+func (p *quicPipe) Close() error {
+	p.cancel()
+	return nil
+}
+
+// A switcher is a client that opens tunnels: on HTTP/2 and HTTP/3 all over one
+// connection.
 type switcher struct {
 	t      testing.TB
 	g      *gate
-	client *http2.Client // nil on HTTP/1
+	client *http2.Client // nil: it is another
+	quic   *quicPeer     // the same
 }
+
+// streams reports whether the tunnels are streams.
+func (s *switcher) streams() bool { return s.client != nil || s.quic != nil }
 
 func switcherOver(t testing.TB, protocol string, g *gate) *switcher {
 	t.Helper()
 	s := &switcher{t: t, g: g}
-	if protocol == "HTTP/1" {
+	switch protocol {
+	case "HTTP/1":
+		return s
+	case "HTTP/3":
+		s.quic = g.quicFrames()
 		return s
 	}
 	raw, err := net.Dial("tcp", g.listener.Addr().String())
@@ -227,8 +277,11 @@ type opened struct {
 // it that do not wait for the answer.
 func (s *switcher) ask(path, early string, fields ...string) *opened {
 	s.t.Helper()
-	if s.client != nil {
+	switch {
+	case s.client != nil:
 		return s.askStream(path, early, fields...)
+	case s.quic != nil:
+		return s.askQUIC(path, early, fields...)
 	}
 	c := s.g.dial().conn
 	text := "GET " + path + " HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + someKey + "\r\n"
@@ -281,10 +334,32 @@ func (s *switcher) askStream(path, early string, fields ...string) *opened {
 	return o
 }
 
+func (s *switcher) askQUIC(path, early string, fields ...string) *opened {
+	s.t.Helper()
+	all := []string{":method", "CONNECT", ":protocol", "websocket", ":scheme", "https", ":authority", "h", ":path", path, "sec-websocket-version", "13"}
+	for i := 0; i < len(fields); i += 2 {
+		all = append(all, strings.ToLower(fields[i]), fields[i+1])
+	}
+	r := s.quic.openWith(false, all...)
+	if early != "" {
+		r.data(early)
+	}
+	_, section, err := r.next()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	o := &opened{header: http.Header{}, pipe: &quicPipe{quicRequest: r}}
+	for name, value := range fieldsOf(section) {
+		o.header.Add(name, value)
+	}
+	o.status, _ = strconv.Atoi(fieldsOf(section)[":status"])
+	return o
+}
+
 // mustOpen holds that the tunnel is open, in the words of the protocol.
 func (s *switcher) mustOpen(o *opened) *opened {
 	s.t.Helper()
-	if s.client != nil {
+	if s.streams() {
 		if o.status != 200 || o.header.Get("Sec-WebSocket-Accept") != "" || o.header.Get("Upgrade") != "" {
 			s.t.Fatalf("%d %v", o.status, o.header)
 		}
@@ -316,7 +391,7 @@ func (o *opened) ends(t testing.TB) {
 
 // overTunnels runs a test over every pair of protocols.
 func overTunnels(t *testing.T, handle func(h *handshake), run func(t *testing.T, s *switcher)) {
-	for _, w := range byteWires {
+	for _, w := range wires {
 		t.Run(w.client+" to "+w.upstream, func(t *testing.T) {
 			t.Parallel()
 			g := start(t, singleOver(w.upstream, tunnelServer(t, w.upstream, handle)))

@@ -20,7 +20,7 @@ var (
 
 // join runs both directions of a tunnel, each to its end.
 func (x *exchange) join(client, up end) {
-	both := joint{idle: x.route.route.Forward.Idle}
+	both := joint{idle: x.route.route.Forward.Idle, stream: x.stream}
 	both.last.Store(socket.Now())
 	out := direction{joint: &both, from: client, to: up, broke: clientBroke, deaf: upstreamBroke, clogged: upstreamClogged}
 	in := direction{joint: &both, from: up, to: client, broke: upstreamBroke, deaf: clientBroke, clogged: clientClogged}
@@ -40,8 +40,7 @@ func (x *exchange) join(client, up end) {
 }
 
 // noteEnd leaves on the record why the tunnel was broken off, if it was; that it
-// is cut at the end of a drain is nobody's fault. A client that resets its stream
-// has the upstream's broken at once, which may be seen first.
+// is cut at the end of a drain is nobody's fault.
 func (x *exchange) noteEnd(fault *failure) {
 	switch {
 	case x.conn.closed.Load():
@@ -49,9 +48,6 @@ func (x *exchange) noteEnd(fault *failure) {
 		return
 	case fault == nil:
 		return
-	}
-	if fault == upstreamBroke && x.stream != nil && x.stream.Gone() {
-		fault = clientBroke
 	}
 	if fault != tunnelSilent {
 		x.noteFailure(fault)
@@ -73,10 +69,11 @@ type end interface {
 
 // joint is what the two directions of a tunnel share.
 type joint struct {
-	idle  time.Duration // 0: for ever
-	last  atomic.Int64  // when either direction carried something
-	ended atomic.Int64  // when the first direction came to its end, 0: none has
-	fault atomic.Pointer[failure]
+	idle   time.Duration // 0: for ever
+	stream clientStream  // nil on HTTP/1
+	last   atomic.Int64  // when either direction carried something
+	ended  atomic.Int64  // when the first direction came to its end, 0: none has
+	fault  atomic.Pointer[failure]
 }
 
 // direction is one half of a tunnel.
@@ -167,8 +164,13 @@ func (d *direction) refused(err error) {
 	d.abort(d.deaf)
 }
 
-// abort ends both directions at once. The first to say why is believed.
+// abort ends both directions at once. The first to say why is believed; but a
+// client that resets its stream has the upstream's broken by that, which may be
+// seen first.
 func (d *direction) abort(fault *failure) {
+	if fault == upstreamBroke && d.stream != nil && d.stream.Gone() {
+		fault = clientBroke
+	}
 	d.fault.CompareAndSwap(nil, fault)
 	_ = d.from.Close()
 	_ = d.to.Close()

@@ -165,7 +165,7 @@ func TestWebsocketOnStreamIsAGet(t *testing.T) {
 		config := singleOver(upstream, tunnelServer(t, upstream, echoes))
 		config = strings.Replace(config, "forward:", "matches: [{methods: [GET], headers: [{name: upgrade, exact: websocket}]}], forward:", 1)
 		g := start(t, config)
-		for _, client := range []string{"HTTP/1", "HTTP/2"} {
+		for _, client := range []string{"HTTP/1", "HTTP/2", "HTTP/3"} {
 			s := switcherOver(t, client, g)
 			o := s.mustOpen(s.ask("/chat", "hello"))
 			o.reads(t, "hello")

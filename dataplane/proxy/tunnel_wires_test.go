@@ -42,7 +42,7 @@ func TestTunnelBytes(t *testing.T) {
 		o.reads(t, " farewell")
 		o.ends(t)
 		status := 101
-		if s.client != nil {
+		if s.streams() {
 			status = 200
 		}
 		if r := s.g.recent(1)[0]; r.Status != status || r.Reason != "" || r.BytesIn < 4<<20 || r.BytesOut != r.BytesIn+int64(len("welcome  farewell")) {
