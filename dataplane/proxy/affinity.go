@@ -36,7 +36,7 @@ func (x *exchange) hashed(key snapshot.HashKey) ([]byte, bool) {
 		return queryParam(x.req.Query, key.Name)
 	case snapshot.HashClientAddress:
 		address := x.client.As16()
-		x.out = append(x.out[:0], address[:]...)
+		x.out = append(x.blank(), address[:]...)
 		return x.out, x.client.IsValid()
 	case snapshot.HashPath:
 		return x.path, true

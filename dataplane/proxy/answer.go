@@ -136,9 +136,9 @@ func (x *exchange) say(a *answer) {
 	}
 	x.keep = x.keep && !x.conn.drain.Load()
 	if x.route != nil && a.reason != "" && x.speaksGRPC() {
-		x.out = x.appendCallAnswer(x.out[:0], a)
+		x.out = x.appendCallAnswer(x.blank(), a)
 	} else {
-		x.out = x.appendAnswer(x.out[:0], a)
+		x.out = x.appendAnswer(x.blank(), a)
 	}
 	if x.req.Method != message.MethodHead && len(a.body) > 0 {
 		x.out = append(x.out, a.body...)

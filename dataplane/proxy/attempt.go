@@ -184,7 +184,7 @@ func (x *exchange) send() *failure {
 	if !x.body.sent() || len(x.body.data) > socket.SmallBuffer/2 {
 		x.mayWait()
 	}
-	x.out = x.appendRequestHead(x.out[:0])
+	x.out = x.appendRequestHead(x.blank())
 	body, fail := x.firstBody()
 	if fail != nil {
 		return fail
@@ -220,13 +220,17 @@ func (x *exchange) ask() *failure {
 	a := &x.attempt
 	a.sentAt, a.facts.SentAt = x.now, x.now
 	x.beginWait()
-	n, err := a.up.Ask(x.out, x.now+lookAfterAsk, earlier(x.headDeadline(), x.glance()))
+	size, spent := len(x.out), x.stream == nil && x.branch == nil
+	n, err := a.up.Ask(x.out, spent, x.now+lookAfterAsk, earlier(x.headDeadline(), x.glance()))
 	left := x.endWait()
+	if n == size && spent {
+		x.out = nil
+	}
 	a.sent = n > 0
 	if left {
 		return x.broken(errClientGone)
 	}
-	if n < len(x.out) {
+	if n < size {
 		err = x.give(x.out[n:])
 		a.sentAt = x.tick()
 		a.facts.SentAt = a.sentAt
@@ -234,7 +238,7 @@ func (x *exchange) ask() *failure {
 			return nil // what the upstream said before can still be read
 		}
 	}
-	if err == nil || n == len(x.out) && errors.Is(err, os.ErrDeadlineExceeded) {
+	if err == nil || n == size && errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil // awaitHead looks why
 	}
 	return x.broken(err)

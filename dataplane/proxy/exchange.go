@@ -122,7 +122,6 @@ func (x *exchange) serve(c *Conn) bool {
 	x.conn, x.gen, x.client = c, c.generation(), c.peer
 	x.site = x.gen.site(c.slot)
 	x.tried = x.triedSpace[:0]
-	x.out = socket.GetBuffer(0)[:0]
 	x.facts.Shard, x.facts.Started = c.shard, x.tick()
 	if x.readHead() {
 		x.keep = !x.req.Close && !c.drain.Load()
@@ -130,6 +129,16 @@ func (x *exchange) serve(c *Conn) bool {
 	}
 	x.finish()
 	return x.keep
+}
+
+// blank is x.out with nothing in it. On HTTP/1 a buffer is held only while there is
+// something to write: those of all exchanges that await an answer would be more than
+// the caches of a processor hold.
+func (x *exchange) blank() []byte {
+	if x.out == nil && x.stream == nil {
+		x.out = socket.GetBuffer(0)
+	}
+	return x.out[:0]
 }
 
 // tick looks at the clock.

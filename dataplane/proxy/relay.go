@@ -15,7 +15,7 @@ import (
 // interim passes a 1xx head of n bytes on. A client of HTTP/1.0 cannot take one
 // (RFC 9110 section 15.2).
 func (x *exchange) interim(n int) *failure {
-	x.out = x.out[:0]
+	x.out = x.blank()
 	var fail *failure
 	switch {
 	case x.branch != nil: // there is no client
@@ -62,7 +62,7 @@ func (x *exchange) answerHead(body message.Body) *failure {
 		x.ended = body.Kind == message.BodyNone || body.Kind == message.BodyLength && body.Length == 0 && !x.mayHaveTrailers()
 		return x.writeStreamHead(body, x.ended)
 	}
-	x.out = x.appendResponseHead(x.out[:0], body)
+	x.out = x.appendResponseHead(x.blank(), body)
 	return nil
 }
 

@@ -112,7 +112,7 @@ func (x *exchange) answerSwitch() *failure {
 	accept := x.acceptOfStream()
 	x.resp.Status = 101
 	x.facts.Status = 101
-	x.out = http1.AppendStatusLine(x.out[:0], 101, x.resp.Reason)
+	x.out = http1.AppendStatusLine(x.blank(), 101, x.resp.Reason)
 	x.out = append(x.out, "Connection: Upgrade\r\n"...)
 	x.out = appendField(x.out, "Upgrade", x.switchedTo())
 	if accept != nil {

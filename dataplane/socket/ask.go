@@ -10,6 +10,7 @@ type question struct {
 	bytes []byte
 	sent  int
 	asked bool // bytes were given to the kernel, sent of them
+	spent bool // the buffer is given back then
 }
 
 // Ask writes p and waits for the first bytes that come after it, which it adds
@@ -20,10 +21,16 @@ type question struct {
 // Both are one call into the poller, and the bytes go out without the rest of
 // what a Write does. Of what had come before, an end above all, the poller does not
 // tell then: at the time look it is looked for.
-func (c *Conn) Ask(p []byte, look, deadline int64) (n int, err error) {
+//
+// spent says that p is of GetBuffer and not needed any more: it is given back when
+// all of it is written, before anything is awaited.
+func (c *Conn) Ask(p []byte, spent bool, look, deadline int64) (n int, err error) {
 	if c.try == nil || c.in != nil || c.watch != nil {
 		if n, err = c.Write(p, deadline); err != nil {
 			return n, nil //nolint:nilerr // the next Write says it
+		}
+		if spent {
+			PutBuffer(p)
 		}
 		return n, c.Fill(0, deadline)
 	}
@@ -33,8 +40,9 @@ func (c *Conn) Ask(p []byte, look, deadline int64) (n int, err error) {
 	if err = c.armRead(look); err != nil {
 		return 0, err
 	}
-	switch n, err = c.askBy(p, look); {
-	case n < len(p):
+	size := len(p)
+	switch n, err = c.askBy(question{bytes: p, spent: spent}, look); {
+	case n < size:
 		return n, nil
 	case err == nil && c.tryN > 0:
 		c.w = c.tryN
@@ -49,11 +57,11 @@ func (c *Conn) Ask(p []byte, look, deadline int64) (n int, err error) {
 
 // askBy writes the question and waits for bytes until the time look. The timer may
 // have fired since it was last waited for.
-func (c *Conn) askBy(p []byte, look int64) (n int, err error) {
+func (c *Conn) askBy(q question, look int64) (n int, err error) {
 	if c.ask == nil {
 		c.ask = c.askThenRead
 	}
-	c.question, c.tryWant, c.tryN, c.tryErr = question{bytes: p}, 0, 0, nil
+	c.question, c.tryWant, c.tryN, c.tryErr = q, 0, 0, nil
 	for {
 		if err = c.raw.Read(c.ask); !errors.Is(err, os.ErrDeadlineExceeded) {
 			break
@@ -80,6 +88,10 @@ func (c *Conn) askThenRead(fd uintptr) bool {
 	q.sent = n
 	if err != nil || n < len(q.bytes) {
 		return true
+	}
+	if q.spent {
+		PutBuffer(q.bytes)
+		q.bytes = nil
 	}
 	// The answer to what another has written a while ago may be there: a look saves
 	// the wait in the poller. Whoever wrote it a moment ago would look in vain.

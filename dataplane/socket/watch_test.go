@@ -373,7 +373,7 @@ func TestAsk(t *testing.T) {
 			_ = far.Close()
 		}()
 		for range 2 {
-			n, err := c.Ask([]byte("ping"), Now()+int64(time.Minute), Now()+int64(time.Minute))
+			n, err := c.Ask([]byte("ping"), false, Now()+int64(time.Minute), Now()+int64(time.Minute))
 			for err == nil && len(c.Buffered()) < 7 {
 				err = c.Fill(0, 0)
 			}
@@ -392,16 +392,16 @@ func TestAsk(t *testing.T) {
 // TestAskFails says what was written, and what came of the wait.
 func TestAskFails(t *testing.T) {
 	c, far := pair(t)
-	if n, err := c.Ask([]byte("ping"), Now()+int64(time.Minute), Now()+int64(time.Millisecond)); n != 4 || !errors.Is(err, os.ErrDeadlineExceeded) {
+	if n, err := c.Ask([]byte("ping"), false, Now()+int64(time.Minute), Now()+int64(time.Millisecond)); n != 4 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("%d, %v", n, err)
 	}
 	huge := make([]byte, 64<<20)
-	if n, err := c.Ask(huge, Now()+int64(time.Minute), Now()+int64(time.Minute)); n == 0 || n == len(huge) || err != nil {
+	if n, err := c.Ask(huge, false, Now()+int64(time.Minute), Now()+int64(time.Minute)); n == 0 || n == len(huge) || err != nil {
 		t.Errorf("%d of more than fits, %v", n, err)
 	}
 	_ = far.Close()
 	for {
-		if n, err := c.Ask([]byte("ping"), Now()+int64(time.Minute), Now()+int64(time.Minute)); n == 0 || err != nil {
+		if n, err := c.Ask([]byte("ping"), false, Now()+int64(time.Minute), Now()+int64(time.Minute)); n == 0 || err != nil {
 			break
 		}
 	}
@@ -428,7 +428,7 @@ func TestAskAfterTheEnd(t *testing.T) {
 	if err := <-told; err != nil {
 		t.Fatal(err)
 	}
-	n, err := c.Ask([]byte("ping"), Now()+int64(10*time.Millisecond), Now()+int64(time.Minute))
+	n, err := c.Ask([]byte("ping"), false, Now()+int64(10*time.Millisecond), Now()+int64(time.Minute))
 	if n != 4 || !errors.Is(err, io.EOF) {
 		t.Fatalf("%d, %v", n, err)
 	}
@@ -439,7 +439,8 @@ func TestAskWhenTheTimerHasFired(t *testing.T) {
 	c, far := pair(t)
 	go func() { _, _ = io.Copy(far, far) }()
 	for range 3 {
-		n, err := c.Ask([]byte("ping"), Now()+int64(time.Millisecond), Now()+int64(time.Minute))
+		look := Now() + int64(time.Millisecond)
+		n, err := c.Ask([]byte("ping"), false, look, Now()+int64(time.Minute))
 		for err == nil && len(c.Buffered()) < 4 {
 			err = c.Fill(0, 0)
 		}
@@ -448,9 +449,37 @@ func TestAskWhenTheTimerHasFired(t *testing.T) {
 		}
 		c.Consume(4)
 		c.Release()
-		for armed := c.readArmed; armed > fired && Now() < armed+int64(time.Millisecond); {
+		for Now() < look+int64(time.Millisecond) {
 			runtime.Gosched()
 		}
+	}
+}
+
+// TestAskGivesBack the buffer of a question before it waits for the answer, and not if
+// some of it is left.
+func TestAskGivesBack(t *testing.T) {
+	c, far := pair(t)
+	question := append(GetBuffer(0)[:0], "ping"...)
+	go func() {
+		_, _ = io.ReadFull(far, make([]byte, 4))
+		_, _ = far.Write([]byte("pong"))
+	}()
+	n, err := c.Ask(question, true, Now()+int64(time.Minute), Now()+int64(time.Minute))
+	if n != 4 || err != nil {
+		t.Fatalf("%d, %v", n, err)
+	}
+	if string(c.Buffered()) != "pong" || c.question.bytes != nil {
+		t.Errorf("%q, %q", c.Buffered(), c.question.bytes)
+	}
+	c.Consume(4)
+	c.Release()
+	fill(t, descriptor(t, c))
+	question = append(GetBuffer(0)[:0], "left"...)
+	if n, err := c.Ask(question, true, Now()+int64(time.Minute), Now()+int64(time.Minute)); n != 0 || err != nil {
+		t.Fatalf("%d, %v", n, err)
+	}
+	if other := GetBuffer(0); &other[0] == &question[0] {
+		t.Error("the buffer was given back with all of it to be written")
 	}
 }
 
@@ -465,7 +494,7 @@ func TestAskTogether(t *testing.T) {
 			defer func() { _ = c.CloseWrite() }()
 			for i := range rounds {
 				question := fmt.Sprintf("%d asks for the %dth time", who, i)
-				n, err := c.Ask([]byte(question), Now()+int64(time.Minute), Now()+int64(time.Minute))
+				n, err := c.Ask([]byte(question), false, Now()+int64(time.Minute), Now()+int64(time.Minute))
 				for err == nil && len(c.Buffered()) < len(question) {
 					err = c.Fill(0, 0)
 				}
