@@ -21,7 +21,15 @@ type Decoder struct {
 	trailer  trailer
 }
 
-// Reset begins a body; lim may be nil.
+// ResetAnswer begins the body of an answer. Framing fields among its trailers are left
+// out, where those of a request are a fault: nobody is deceived by them, since what is
+// passed on is framed anew (RFC 9112 section 7.1.2), and all of the body is there.
+func (d *Decoder) ResetAnswer(body message.Body) {
+	d.Reset(body, nil)
+	d.trailer.answer = true
+}
+
+// Reset begins the body of a request; lim may be nil.
 func (d *Decoder) Reset(body message.Body, lim *Limits) {
 	d.kind, d.remaining = body.Kind, body.Length
 	d.state = chunkSizeFirst

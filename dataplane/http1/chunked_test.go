@@ -77,3 +77,34 @@ func TestChunked(t *testing.T) {
 		}
 	})
 }
+
+// TestAnswerTrailers leaves framing fields out of the trailers of an answer, which is
+// whole without them; what cannot be read is a fault there too.
+func TestAnswerTrailers(t *testing.T) {
+	for in, want := range map[string]string{
+		"0\r\nContent-Length: 9\r\nX-A: 1\r\ntransfer-encoding: chunked\r\n\r\n":                       "X-A=1",
+		"0\r\nHost: h\r\nConnection: X-A\r\nKeep-Alive: 1\r\nTE: x\r\nTrailer: y\r\nExpect: z\r\n\r\n": "",
+		"0\r\nSet-Cookie: a\r\nX-A: 1\r\n\r\n":                                                         "X-A=1",
+		"0\r\nContent-Length : 9\r\n\r\n":                                                              "fault",
+		"0\r\nContent-Length: 9\n\r\n":                                                                 "fault",
+		"0\r\nContent-Length: 9\r\n 9\r\n\r\n":                                                         "fault",
+	} {
+		var d Decoder
+		d.ResetAnswer(message.Body{Kind: message.BodyChunked})
+		_, n, err := d.Next([]byte(in))
+		got := ""
+		for _, f := range d.Trailers().All() {
+			got += fmt.Sprintf("%s=%s", f.Name, f.Value)
+		}
+		if err != nil {
+			got = "fault"
+		}
+		if got != want || err == nil && (n != len(in) || !d.Done()) {
+			t.Errorf("%q: %s after %d bytes, %v", in, got, n, err)
+		}
+		d.Reset(message.Body{Kind: message.BodyChunked}, nil)
+		if _, _, err := d.Next([]byte("0\r\nContent-Length: 9\r\n\r\n")); err == nil {
+			t.Error("those of a request are taken after those of an answer")
+		}
+	}
+}

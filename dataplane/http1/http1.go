@@ -24,8 +24,8 @@
 //     are bounded.
 //   - Fields of a request whose names hold an underscore are left out, because
 //     gateways behind cannot tell them from dashed ones.
-//   - Framing fields among trailers are refused; other fields that RFC 9110
-//     section 6.5.1 keeps out of trailers are left out.
+//   - Framing fields among the trailers of a request are refused; other fields that
+//     RFC 9110 section 6.5.1 keeps out of trailers are left out.
 //
 // One thing is taken that RFC 9112 section 4 does not have: a status line without
 // the space before an empty reason, which means the same to everybody.

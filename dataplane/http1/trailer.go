@@ -12,6 +12,7 @@ type trailer struct {
 	store  []byte // every line so far, with its CRLF
 	line   int    // where the line that is being read begins in store
 	count  int
+	answer bool // it is that of an answer
 }
 
 // keptTrailerBytes is the most storage that outlives a body: connections are
@@ -25,7 +26,7 @@ func (t *trailer) reset() {
 	}
 	t.fields.Reset()
 	t.store = t.store[:0]
-	t.line, t.count = 0, 0
+	t.line, t.count, t.answer = 0, 0, false
 }
 
 // feed takes bytes up to the end of a line, and reports whether it was the empty
@@ -65,9 +66,9 @@ func (t *trailer) add(text []byte, lim *Limits) *Error {
 	}
 	id := message.Intern(l.name)
 	switch {
-	case refusedTrailer[id]:
+	case refusedTrailer[id] && !t.answer:
 		return bad(0, "framing field among trailers")
-	case l.underscore || droppedTrailer[id] || isDroppedTrailer(l.name):
+	case refusedTrailer[id] || l.underscore || droppedTrailer[id] || isDroppedTrailer(l.name):
 	default:
 		t.fields.AddID(id, l.name, l.value)
 	}

@@ -191,7 +191,7 @@ func TestTrailersAsOnHTTP1(t *testing.T) {
 		f.judgeName()
 		f.judgeValue()
 		h.add(&f, &o)
-		reason := h.checkTrailers()
+		reason := h.checkTrailers(false)
 		if (reason == "") != (err == nil) || err == nil && d.Trailers().Len() != h.fields.Len() {
 			t.Errorf("%s: we say %q and keep %d, HTTP/1.1 says %v and keeps %d", name, reason, h.fields.Len(), err, d.Trailers().Len())
 		}

@@ -210,7 +210,7 @@ func (c *conn) trailers(s *Stream) error {
 	if !b.end {
 		return streamError(s.id, ProtocolError, "trailers that do not end the stream")
 	}
-	if reason := b.head.checkTrailers(); reason != "" {
+	if reason := b.head.checkTrailers(c.client); reason != "" {
 		return streamError(s.id, ProtocolError, reason)
 	}
 	if s.bodyLeft > 0 {

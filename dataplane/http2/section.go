@@ -48,7 +48,7 @@ func (s *Section) Request(req *message.Request, end bool) (malformed string, fau
 // says why it is malformed.
 func (s *Section) Trailers() (fields *message.Fields, malformed string) {
 	s.head.finish()
-	malformed = s.head.checkTrailers()
+	malformed = s.head.checkTrailers(false)
 	return &s.head.fields, malformed
 }
 

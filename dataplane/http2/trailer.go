@@ -7,8 +7,9 @@ import (
 )
 
 // checkTrailers reads a decoded trailer section (RFC 9113 section 8.1): a reason
-// says why it is malformed. Fields that count only in a head are left out.
-func (h *head) checkTrailers() (malformed string) {
+// says why it is malformed. Fields that count only in a head are left out, and of an
+// answer those that frame or route a message too: what is passed on is framed anew.
+func (h *head) checkTrailers(answer bool) (malformed string) {
 	switch {
 	case h.malformed != "":
 		return h.malformed
@@ -20,10 +21,10 @@ func (h *head) checkTrailers() (malformed string) {
 	list := h.fields.All()
 	for i := 0; i < len(list); i++ {
 		f := &list[i]
-		if refusedTrailer[f.ID] {
+		if refusedTrailer[f.ID] && !answer {
 			return "framing field among trailers"
 		}
-		if f.Underscore() || droppedTrailer[f.ID] || f.ID == message.Other && isDroppedTrailer(f.Name) {
+		if refusedTrailer[f.ID] || f.Underscore() || droppedTrailer[f.ID] || f.ID == message.Other && isDroppedTrailer(f.Name) {
 			h.fields.Del(f.Name)
 			list = h.fields.All()
 			i--

@@ -297,3 +297,28 @@ func TestTrailersBehindNoBody(t *testing.T) {
 		}
 	}
 }
+
+// TestFramingAmongTrailersOfAnswers leaves out what frames or routes a message; of what
+// belongs to a connection on HTTP/1 alone, the answer is malformed (RFC 9113 section
+// 8.2.2).
+func TestFramingAmongTrailersOfAnswers(t *testing.T) {
+	b := newBackend(t)
+	f := start(t, singleOver("HTTP/2", b.address())).frames()
+	id := f.open(true, "GET", "/")
+	up := b.frames()
+	for i, name := range []string{"content-length", "host", "trailer", "expect", "http2-settings", "connection", "transfer-encoding", "keep-alive"} {
+		if i > 0 {
+			id = f.open(true, "GET", "/")
+		}
+		asked := up.request().StreamID
+		up.answer(asked, false, ":status", "200")
+		up.must(up.WriteData(asked, false, []byte("ok")))
+		up.answer(asked, true, "x-sum", "1", name, "9")
+		r := f.await(id)
+		if malformed := i >= 5; malformed != (r.reset != nil) {
+			t.Errorf("%s: %+v", name, r)
+		} else if !malformed && (string(r.body) != "ok" || len(r.trailers) != 1 || fieldOf(r.trailers, "x-sum") != "1") {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}

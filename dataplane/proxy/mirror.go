@@ -111,7 +111,7 @@ func (x *exchange) mirrored(fail *failure) telemetry.MirrorOutcome {
 
 // dropAnswer reads the body of the answer, within bounds.
 func (x *exchange) dropAnswer() *failure {
-	x.decoder.Reset(x.framing(), nil)
+	x.decoder.ResetAnswer(x.framing())
 	limit := earlier(x.deadline, after(x.tick(), mirrorTime))
 	from := x.attempt.from
 	for dropped := 0; ; {

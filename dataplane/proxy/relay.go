@@ -94,7 +94,7 @@ func (x *exchange) rejectsBody() bool {
 // relayBody moves the body of the answer, and the head in x.out before it, to
 // the client. Nothing waits in x.out while more is awaited.
 func (x *exchange) relayBody(kind message.BodyKind) *failure {
-	x.decoder.Reset(x.framing(), nil)
+	x.decoder.ResetAnswer(x.framing())
 	for {
 		if fail := x.take(kind); fail != nil {
 			return fail
