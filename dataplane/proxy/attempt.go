@@ -74,7 +74,9 @@ func (x *exchange) carryOut(fresh bool) *failure {
 	if fail := x.connect(fresh); fail != nil {
 		return fail
 	}
-	x.attempt.facts.HTTP2 = x.attempt.stream != nil
+	if x.attempt.facts.HTTP2 = x.attempt.stream != nil; x.facts.Trace.Recorded() && x.protocol != nil {
+		x.attempt.facts.Method = x.handshakeMethod()
+	}
 	if x.branch != nil && !x.branch.connected(&x.attempt) {
 		return x.leaveUnused()
 	}

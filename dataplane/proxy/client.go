@@ -138,7 +138,8 @@ func (x *exchange) forwarded() (chain, proto, host bool) {
 // trusted.
 func (x *exchange) cameByTLS() bool {
 	if x.trusted && x.req.Fields.Has(message.XForwardedProto) {
-		return message.EqualToken(x.req.Fields.Get(message.XForwardedProto), "https")
+		proto := x.req.Fields.Get(message.XForwardedProto)
+		return message.EqualToken(proto, "https") || message.EqualToken(proto, "wss")
 	}
 	return x.req.HTTPS
 }

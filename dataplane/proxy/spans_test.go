@@ -170,8 +170,9 @@ func TestSpansOfTunnels(t *testing.T) {
 			_ = o.Close()
 			server, attempts := sink.tree(t, g, 1)
 			status := map[string]string{"HTTP/1": "101", "HTTP/2": "200"}
-			sayAll(t, server, "http.response.status_code", status[w.client], "error.type", "")
-			sayAll(t, attempts[0], "http.response.status_code", status[w.upstream], "error.type", "")
+			method := map[string]string{"HTTP/1": "GET", "HTTP/2": "CONNECT"}
+			sayAll(t, server, "http.request.method", method[w.client], "http.response.status_code", status[w.client], "error.type", "")
+			sayAll(t, attempts[0], "http.request.method", method[w.upstream], "http.response.status_code", status[w.upstream], "error.type", "")
 		})
 	}
 }
@@ -230,6 +231,34 @@ func TestSpansOfCalls(t *testing.T) {
 					t.Errorf("%v, %v", server, attempts)
 				}
 			}
+		}
+	}
+}
+
+// TestSpanBehindProxy is the scheme and the client that a proxy tells of, if it is
+// trusted.
+func TestSpanBehindProxy(t *testing.T) {
+	for proto, scheme := range map[string]string{"https": "https", "wss": "https", "http": "http", "": "http"} {
+		for _, trusted := range []bool{true, false} {
+			sink := collects(t)
+			config := single(serve(t, http.NotFoundHandler()))
+			client := "127.0.0.1"
+			if trusted {
+				config = strings.Replace(config, "address: 127.0.0.1:1", "address: 127.0.0.1:1, trustedProxies: [127.0.0.0/8]", 1)
+				client = "192.0.2.1"
+			} else {
+				scheme = "http"
+			}
+			g := start(t, config+tracedWhole)
+			c := g.dial()
+			lines := "X-Forwarded-For: 192.0.2.1\r\n"
+			if proto != "" {
+				lines += "X-Forwarded-Proto: " + proto + "\r\n"
+			}
+			c.send("GET / HTTP/1.1\r\nHost: h\r\n" + lines + "\r\n")
+			c.head()
+			server, _ := sink.tree(t, g, 1)
+			sayAll(t, server, "url.scheme", scheme, "client.address", client, "network.peer.address", "127.0.0.1")
 		}
 	}
 }

@@ -23,6 +23,14 @@ func (x *exchange) asHandshake() {
 	}
 }
 
+// handshakeMethod is the method of what asks the upstream for a tunnel.
+func (x *exchange) handshakeMethod() message.Method {
+	if x.attempt.stream != nil {
+		return message.MethodConnect
+	}
+	return x.req.Method
+}
+
 // answerConnect tells a client of HTTP/2 that its stream is the tunnel.
 func (x *exchange) answerConnect() *failure {
 	x.resp.Fields.Del(websocketAccept)

@@ -73,13 +73,14 @@ type Attempt struct {
 	Ended       int64 // 0: with the exchange
 	Status      int   // 0: no response
 	Reason      string
-	Reused      bool    // on a connection that had served before
-	Hedge       bool    // begun beside others that were slow
-	Mirror      bool    // of a copy, whose answer is dropped
-	Lost        bool    // given up because another had answered
-	TLS         bool    // towards the endpoint; told only where Trace.Recorded
-	HTTP2       bool    // so was the request sent, else HTTP/1.1
-	SpanID      [8]byte // of its client span
+	Reused      bool           // on a connection that had served before
+	Hedge       bool           // begun beside others that were slow
+	Mirror      bool           // of a copy, whose answer is dropped
+	Lost        bool           // given up because another had answered
+	Method      message.Method // sent, where it is not that of the exchange; told only where Trace.Recorded
+	TLS         bool           // towards the endpoint; told only where Trace.Recorded
+	HTTP2       bool           // so was the request sent, else HTTP/1.1
+	SpanID      [8]byte        // of its client span
 }
 
 // Trace is what was decided about the trace of an exchange.

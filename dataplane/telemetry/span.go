@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/headgate/headgate/dataplane/message"
 	"github.com/headgate/headgate/dataplane/socket"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -77,7 +78,7 @@ func (t *Trace) remote() trace.SpanContext {
 
 func (v *View) recordAttempt(ctx context.Context, x *Exchange, a *Attempt, n int) {
 	ctx = context.WithValue(ctx, idsKey{}, ids{x.Trace.ID, a.SpanID})
-	_, span := v.rec.spans.Start(ctx, methodName(x), trace.WithSpanKind(trace.SpanKindClient),
+	_, span := v.rec.spans.Start(ctx, methodName(x.sentMethod(a)), trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithTimestamp(socket.At(a.Started)), trace.WithAttributes(v.clientAttributes(x, a, n)...))
 	if a.SentAt != 0 {
 		span.AddEvent("request head sent", trace.WithTimestamp(socket.At(a.SentAt)))
@@ -101,9 +102,13 @@ func serverFailed(x *Exchange) bool {
 	return x.Reason != "" && reasons[reasonOf(x.Reason)].blame == blameUpstream || x.Call && callFault(x.CallCode)
 }
 
+// sentMethod is the method of an attempt: a websocket is asked for by GET on
+// HTTP/1, and by CONNECT on streams.
+func (x *Exchange) sentMethod(a *Attempt) message.Method { return cmp.Or(a.Method, x.Method) }
+
 // methodName is the span name of a method: HTTP if it is not a known one.
-func methodName(x *Exchange) string {
-	if name := methodNames[countedMethod(x.Method)]; name != otherMethod {
+func methodName(m message.Method) string {
+	if name := methodNames[countedMethod(m)]; name != otherMethod {
 		return name
 	}
 	return "HTTP"
@@ -111,16 +116,16 @@ func methodName(x *Exchange) string {
 
 func serverName(x *Exchange) string {
 	if x.Route == nil {
-		return methodName(x)
+		return methodName(x.Method)
 	}
-	return methodName(x) + " " + x.Route.Name
+	return methodName(x.Method) + " " + x.Route.Name
 }
 
 // serverAttributes describes the request and what became of it. The query is
 // told as it came, as the conventions have it.
 func (v *View) serverAttributes(x *Exchange) []attribute.KeyValue {
 	list := make([]attribute.KeyValue, 0, 32)
-	list = appendMethod(list, x)
+	list = appendMethod(list, x, x.Method)
 	list = append(list, semconv.URLScheme(scheme(x)), semconv.URLPath(text(x.Path)))
 	if len(x.Query) > 0 {
 		list = append(list, semconv.URLQuery(scrub(text(x.Query))))
@@ -140,8 +145,8 @@ func (v *View) serverAttributes(x *Exchange) []attribute.KeyValue {
 }
 
 // appendMethod tells a method that is not known apart from its name.
-func appendMethod(list []attribute.KeyValue, x *Exchange) []attribute.KeyValue {
-	name := methodNames[countedMethod(x.Method)]
+func appendMethod(list []attribute.KeyValue, x *Exchange, m message.Method) []attribute.KeyValue {
+	name := methodNames[countedMethod(m)]
 	list = append(list, semconv.HTTPRequestMethodKey.String(name))
 	if name == otherMethod && len(x.MethodName) > 0 {
 		list = append(list, semconv.HTTPRequestMethodOriginal(text(x.MethodName)))
@@ -216,7 +221,7 @@ func (v *View) appendOwn(list []attribute.KeyValue, x *Exchange) []attribute.Key
 
 func (v *View) clientAttributes(x *Exchange, a *Attempt, n int) []attribute.KeyValue {
 	list := make([]attribute.KeyValue, 0, 20)
-	list = appendMethod(list, x)
+	list = appendMethod(list, x, x.sentMethod(a))
 	list = append(list, keyEndpoint.String(a.Endpoint), keyReused.Bool(a.Reused),
 		keySnapshotVersion.String(v.version), keySnapshotDigest.String(v.digest))
 	list = appendUpstream(list, a)
@@ -263,11 +268,14 @@ func appendUpstream(list []attribute.KeyValue, a *Attempt) []attribute.KeyValue 
 	if len(a.Target) > 0 {
 		list = append(list, semconv.URLFull(fullURL(a)))
 	}
-	version := "1.1"
-	if a.HTTP2 {
-		version = "2"
+	switch {
+	case a.SentAt == 0: // nothing was spoken
+	case a.HTTP2:
+		list = append(list, semconv.NetworkProtocolVersion("2"))
+	default:
+		list = append(list, semconv.NetworkProtocolVersion("1.1"))
 	}
-	return append(list, semconv.NetworkProtocolVersion(version))
+	return list
 }
 
 // fullURL is where an attempt was sent. A unix socket has no name in a URL.
