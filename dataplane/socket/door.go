@@ -18,7 +18,7 @@ import (
 // Who is silent for long is let in all the same, to wait as others do.
 type Door struct {
 	file   *os.File // the epoll instance
-	raw    syscall.RawConn
+	fd     int      // the same, valid while the door is not closed
 	events [64]unix.EpollEvent
 	ended  chan struct{} // closed when nobody looks any more
 
@@ -52,11 +52,12 @@ func NewDoor() (*Door, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("epoll_create1", err)
 	}
-	d := &Door{file: os.NewFile(uintptr(fd), "door"), ended: make(chan struct{})}
-	if d.raw, err = d.file.SyscallConn(); err != nil {
+	d := &Door{file: os.NewFile(uintptr(fd), "door"), fd: fd, ended: make(chan struct{})}
+	raw, err := d.file.SyscallConn()
+	if err != nil {
 		return nil, errors.Join(err, d.file.Close())
 	}
-	go d.look()
+	go d.look(raw)
 	return d, nil
 }
 
@@ -64,22 +65,30 @@ func NewDoor() (*Door, error) {
 // connection, or when that has taken too long.
 func (d *Door) Await(a *Accepted, enter func()) {
 	a.door = d
-	place, visit, ok := d.seat(enter)
-	if !ok {
+	if !d.receive(a, enter) {
 		enter()
-	} else if !d.watch(a, place, visit) {
-		d.letIn(place, visit)
 	}
 }
 
-// seat gives a guest a place, if there is one.
-func (d *Door) seat(enter func()) (place, visit int32, ok bool) {
+// receive gives a guest a place, if there is one.
+func (d *Door) receive(a *Accepted, enter func()) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.closed {
+		return false
+	}
+	place, visit, ok := d.seat(enter)
+	if ok && !d.tell(a, unix.EPOLL_CTL_ADD, place, visit) {
+		d.leave(place)
+		return false
+	}
+	return ok
+}
+
+// seat finds a place. The caller holds mu.
+func (d *Door) seat(enter func()) (place, visit int32, ok bool) {
 	last := len(d.free) - 1
 	switch {
-	case d.closed:
-		return 0, 0, false
 	case last >= 0:
 		place, d.free = d.free[last], d.free[:last]
 	case len(d.guests) < maxGuests:
@@ -165,9 +174,9 @@ func (d *Door) Close() error {
 }
 
 // look lets in who says something, until the door is closed.
-func (d *Door) look() {
+func (d *Door) look(raw syscall.RawConn) {
 	defer close(d.ended)
-	_ = d.raw.Read(d.answer)
+	_ = raw.Read(d.answer)
 }
 
 // answer is called when there may be somebody who says something.
@@ -190,24 +199,23 @@ func pollNow(fd int, events []unix.EpollEvent) int {
 	return int(n)
 }
 
-// watch has the door's poller tell once that there is something to read.
-func (d *Door) watch(a *Accepted, place, visit int32) bool {
-	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: place, Pad: visit}
-	return d.tell(a, unix.EPOLL_CTL_ADD, &event)
+// forget has the door's poller know nothing of a connection that others wait for.
+func (d *Door) forget(a *Accepted) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.closed {
+		d.tell(a, unix.EPOLL_CTL_DEL, 0, 0)
+	}
 }
 
-// forget has the door's poller know nothing of a connection that others wait for.
-func (d *Door) forget(a *Accepted) { d.tell(a, unix.EPOLL_CTL_DEL, &unix.EpollEvent{}) }
-
-func (d *Door) tell(a *Accepted, op int, event *unix.EpollEvent) bool {
+// tell has the door's poller know a connection, and say once that there is something
+// to read, or forget it. The caller holds mu, and the door is open.
+func (d *Door) tell(a *Accepted, op int, place, visit int32) bool {
 	if !a.hold() {
 		return false
 	}
 	defer a.letGo()
-	told := false
-	err := d.raw.Control(func(fd uintptr) {
-		_, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_CTL, fd, uintptr(op), uintptr(a.fd), uintptr(unsafe.Pointer(event)), 0, 0)
-		told = errno == 0
-	})
-	return err == nil && told
+	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: place, Pad: visit}
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_CTL, uintptr(d.fd), uintptr(op), uintptr(a.fd), uintptr(unsafe.Pointer(&event)), 0, 0)
+	return errno == 0
 }
