@@ -152,7 +152,8 @@ func (a *Accepted) fault(op string, err error) error {
 	case errors.As(err, &file):
 		err = file.Err
 	}
-	return &net.OpError{Op: op, Net: "tcp", Addr: a.RemoteAddr(), Err: err}
+	peer := a.RemoteAddr()
+	return &net.OpError{Op: op, Net: peer.Network(), Addr: peer, Err: err}
 }
 
 // SetDeadline sets those of reading and writing.
