@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -62,9 +63,10 @@ func (s *Listening) Close() error {
 	return s.file.Close()
 }
 
-// Accept waits for a connection. The error is os.ErrDeadlineExceeded, net.ErrClosed
-// or what the kernel says.
+// Accept lets others run and then waits for a connection. The error is
+// os.ErrDeadlineExceeded, net.ErrClosed or what the kernel says.
 func (s *Listening) Accept() (*Accepted, error) {
+	runtime.Gosched() // after one client others are likely, and a look in vain costs as much as they do
 	if err := s.raw.Read(s.wait); errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil, err
 	} else if err != nil {

@@ -3,6 +3,7 @@ package socket
 import (
 	"errors"
 	"os"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -179,8 +180,10 @@ func (d *Door) look(raw syscall.RawConn) {
 	_ = raw.Read(d.answer)
 }
 
-// answer is called when there may be somebody who says something.
+// answer is called when there may be somebody who says something. Others run first:
+// meanwhile more may come, and what is served together is written together.
 func (d *Door) answer(fd uintptr) bool {
+	runtime.Gosched()
 	for n := len(d.events); n == len(d.events); {
 		n = pollNow(int(fd), d.events[:])
 		for _, e := range d.events[:n] {
