@@ -22,19 +22,24 @@ const straggling = 10 * time.Millisecond
 // past is a deadline that has passed.
 var past = time.Unix(1, 0)
 
-// Stop closes the socket, so that its address can be bound again at once. The
-// connections that wait in the kernel's queue are accepted first: their clients
-// believe to be connected, and closing the socket would reset them. They are
-// served if the limit has room for them. So that nobody comes between the last look
-// at the queue and the end, the socket is hidden before. A second call does nothing.
+// Stop begins a drain: the open connections hear of it, and the socket is closed, so
+// that its address can be bound again at once. The connections that wait in the
+// kernel's queue are accepted first: their clients believe to be connected, and
+// closing the socket would reset them. They are served if the limit has room for
+// them. So that nobody comes between the last look at the queue and the end, the
+// socket is hidden before. A second call does nothing.
 func (l *Listener) Stop() {
 	l.mu.Lock()
 	again := l.stopping
 	l.stopping = true
 	l.wake()
+	open := list(l.conns)
 	l.mu.Unlock()
 	if again {
 		return
+	}
+	for _, c := range open {
+		c.Drain() // now, for the stragglers take a moment
 	}
 	if l.socket.SetDeadline(past) != nil {
 		_ = l.socket.Close()
