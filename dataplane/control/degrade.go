@@ -115,16 +115,16 @@ func (a *Applier) degradedChanged() {
 		a.unpublished = true
 		return
 	}
-	a.degraded.wake()
 	a.publishDegraded()
+	a.degraded.wake()
 }
 
 // endCommit publishes what changed meanwhile. The caller holds mu.
 func (a *Applier) endCommit() {
 	if a.committing = false; a.unpublished {
 		a.unpublished = false
-		a.degraded.wake()
 		a.publishDegraded()
+		a.degraded.wake()
 	}
 }
 
