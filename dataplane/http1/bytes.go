@@ -3,6 +3,8 @@ package http1
 import (
 	"encoding/binary"
 	"math/bits"
+
+	"github.com/headgate/headgate/dataplane/message"
 )
 
 // Classes of bytes, as bits of one table.
@@ -83,6 +85,18 @@ func valueEnd(buf []byte, pos int) int {
 		pos++
 	}
 	return pos
+}
+
+// colon is the index of the first colon at or after pos, or -1 if it is further away
+// than a known name is long, or buf ends soon.
+func colon(buf []byte, pos int) int {
+	for end := pos + message.MaxKnown; pos < end && pos+8 <= len(buf); pos += 8 {
+		word := binary.LittleEndian.Uint64(buf[pos:]) ^ ':'*ones
+		if flags := (word - ones) &^ word & highs; flags != 0 {
+			return pos + bits.TrailingZeros64(flags)/8
+		}
+	}
+	return -1
 }
 
 // wordEnd is the index at or after pos of the first byte that is not of a

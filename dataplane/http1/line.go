@@ -7,34 +7,21 @@ import (
 // line is one field line (RFC 9112 section 5).
 type line struct {
 	name       []byte
-	value      []byte // without the white space around it
-	underscore bool   // the name holds a "_"
-	spaced     bool   // white space before the colon is left out, not at fault
-	next       int    // where the next line begins
+	id         message.ID // of the name
+	value      []byte     // without the white space around it
+	underscore bool       // the name holds a "_"
+	spaced     bool       // white space before the colon is left out, not at fault
+	next       int        // where the next line begins
 }
 
 // parse reads the field line that begins at pos. It reports false, and no
 // error, when buf ends before the line does.
 func (l *line) parse(buf []byte, pos int) (bool, *Error) {
-	start, seen := pos, uint8(0)
-	for pos < len(buf) && classes[buf[pos]]&classToken != 0 {
-		seen |= classes[buf[pos]]
-		pos++
+	after, err := l.parseName(buf, pos)
+	if after == 0 {
+		return false, err
 	}
-	if pos == len(buf) {
-		return false, nil
-	}
-	l.name = buf[start:pos]
-	if l.spaced && pos > start {
-		if pos = skipBlanks(buf, pos); pos == len(buf) {
-			return false, nil
-		}
-	}
-	if buf[pos] != ':' || pos == start {
-		return false, badName(buf, start, start+len(l.name))
-	}
-	l.underscore = seen&classUnderscore != 0
-	pos = skipBlanks(buf, pos+1)
+	pos = skipBlanks(buf, after)
 	end := valueEnd(buf, pos)
 	if end+1 >= len(buf) && (end == len(buf) || buf[end] == '\r') {
 		return false, nil
@@ -48,6 +35,41 @@ func (l *line) parse(buf []byte, pos int) (bool, *Error) {
 	}
 	l.value = buf[pos:end]
 	return true, nil
+}
+
+// parseName reads a name that begins at pos, and returns where its colon ends, or 0
+// when buf ends before.
+func (l *line) parseName(buf []byte, pos int) (int, *Error) {
+	if end := colon(buf, pos); end > pos {
+		l.name, l.underscore = buf[pos:end], false
+		if l.id = message.Intern(l.name); l.id != message.Other {
+			return end + 1, nil // known names have no byte that a name may not have
+		}
+	}
+	return l.parseUnknown(buf, pos)
+}
+
+// parseUnknown is parseName for names that are not known.
+func (l *line) parseUnknown(buf []byte, pos int) (int, *Error) {
+	start, seen := pos, uint8(0)
+	for pos < len(buf) && classes[buf[pos]]&classToken != 0 {
+		seen |= classes[buf[pos]]
+		pos++
+	}
+	if pos == len(buf) {
+		return 0, nil
+	}
+	l.name = buf[start:pos]
+	if l.spaced && pos > start {
+		if pos = skipBlanks(buf, pos); pos == len(buf) {
+			return 0, nil
+		}
+	}
+	if buf[pos] != ':' || pos == start {
+		return 0, badName(buf, start, start+len(l.name))
+	}
+	l.id, l.underscore = message.Intern(l.name), seen&classUnderscore != 0
+	return pos + 1, nil
 }
 
 // skipBlanks is where the white space that begins at pos ends.
@@ -109,7 +131,7 @@ func parseFields(buf []byte, pos, limit int, fields *message.Fields, request boo
 			return 0, err
 		}
 		if !l.underscore || !request {
-			fields.AddID(message.Intern(l.name), l.name, l.value)
+			fields.AddID(l.id, l.name, l.value)
 		}
 		pos = l.next
 	}

@@ -77,13 +77,17 @@ func parseRequest(buf []byte, req *message.Request, lim *Limits) (int, *Error) {
 	return end, nil
 }
 
-// mayBeWhole is the quick test that keeps the work linear when a head trickles
+// smallHead is how long a head is at most that is read anew with each piece of it: that
+// costs less than to take the piece from the kernel.
+const smallHead = 1024
+
+// mayBeWhole is the quick test that keeps the work linear when a long head trickles
 // in: its fields are read only when an empty line is there, or when the last
 // byte ends a line, which it does no more often than there may be fields. The
 // line before the fields ends at pos. A bare LF ends nothing, but whoever takes it
 // for the end of a line sends nothing more of the head: such is to be refused now.
 func mayBeWhole(buf []byte, pos int) bool {
-	return buf[len(buf)-1] == '\n' || bytes.Contains(buf[pos-1:], emptyLineCRLF) || bytes.Contains(buf[pos-1:], emptyLineLF)
+	return len(buf) <= smallHead || buf[len(buf)-1] == '\n' || bytes.Contains(buf[pos-1:], emptyLineCRLF) || bytes.Contains(buf[pos-1:], emptyLineLF)
 }
 
 // skipEmptyLines is the index of the first byte after leading empty lines.

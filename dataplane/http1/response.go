@@ -59,6 +59,24 @@ var version10 = binary.LittleEndian.Uint64([]byte("HTTP/1.0"))
 // and returns where the line ends, or 0 when buf ends before. The space before
 // an empty reason may be missing, as it is in what some servers send.
 func parseStatusLine(buf []byte, resp *message.Response) (int, *Error) {
+	const code = len("HTTP/1.1 ")
+	if len(buf) > code+3 && binary.LittleEndian.Uint64(buf) == version11 && buf[code-1] == ' ' &&
+		'1' <= buf[code] && buf[code] <= '9' && is(buf[code+1], classDigit) && is(buf[code+2], classDigit) {
+		return parseStatus(buf, resp)
+	}
+	return parseOddStatusLine(buf, resp)
+}
+
+// parseStatus reads a status line from the status on; what is before it is known.
+func parseStatus(buf []byte, resp *message.Response) (int, *Error) {
+	const code = len("HTTP/1.1 ")
+	resp.Major, resp.Minor = 1, buf[7]-'0'
+	resp.Status = int(buf[code]-'0')*100 + int(buf[code+1]-'0')*10 + int(buf[code+2]-'0')
+	return parseReason(buf, code+3, resp)
+}
+
+// parseOddStatusLine is parseStatusLine for one that is not as most are.
+func parseOddStatusLine(buf []byte, resp *message.Response) (int, *Error) {
 	const shape = "HTTP/1.d ddd"
 	for i := range min(len(buf), len(shape)) {
 		if !fits(buf[i], shape[i]) {
@@ -71,12 +89,10 @@ func parseStatusLine(buf []byte, resp *message.Response) (int, *Error) {
 	if v := binary.LittleEndian.Uint64(buf); v != version11 && v != version10 {
 		return 0, bad(0, "HTTP version of the response not supported")
 	}
-	resp.Major, resp.Minor = 1, buf[7]-'0'
-	resp.Status = int(buf[9]-'0')*100 + int(buf[10]-'0')*10 + int(buf[11]-'0')
-	if resp.Status < 100 {
+	if buf[9] == '0' {
 		return 0, bad(9, "status below 100")
 	}
-	return parseReason(buf, len(shape), resp)
+	return parseStatus(buf, resp)
 }
 
 // badStatusLine says what is wrong with byte i.
@@ -148,6 +164,10 @@ func (f *framing) responseBody(resp *message.Response, end int) (body message.Bo
 		return body, nil
 	}
 	body.Kind = message.BodyLength
+	if length, reason := parseLength(f.length); f.lengths == 1 && reason == "" {
+		body.Length = length
+		return body, nil
+	}
 	body.Length, err = collapseLengths(&resp.Fields, end)
 	return body, err
 }

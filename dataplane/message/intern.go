@@ -16,8 +16,8 @@ type pattern struct {
 	id       ID
 }
 
-// A longer name than maxKnown is not known; words holds no more.
-const maxKnown = 24
+// MaxKnown is how many bytes a known name has at most; words holds no more.
+const MaxKnown = 24
 
 var patterns = func() (table [patternSlots]pattern) {
 	for id := ID(1); id < lastID; id++ {
@@ -32,7 +32,7 @@ var patterns = func() (table [patternSlots]pattern) {
 		p.word[0], p.word[1], p.word[2] = words(name)
 		p.caseBits[0], p.caseBits[1], p.caseBits[2] = words(bits)
 		slot := &table[patternSlot(name)]
-		if slot.id != Other || len(name) > maxKnown {
+		if slot.id != Other || len(name) > MaxKnown {
 			panic("message: no slot for the known name " + names[id])
 		}
 		*slot = p
@@ -55,7 +55,7 @@ const (
 	mulLast   = 18
 )
 
-// words covers a name of 1 to maxKnown bytes with three words that may overlap;
+// words covers a name of 1 to MaxKnown bytes with three words that may overlap;
 // of names of one length, equal words are equal names.
 func words(name []byte) (a, b, c uint64) {
 	n := len(name)
