@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"sync/atomic"
+	"time"
 )
 
 // backend is the server behind every proxy: as little of HTTP/1.1, and of
@@ -15,13 +16,14 @@ import (
 type backend struct {
 	http1, http2 net.Listener
 	served       atomic.Int64
+	think        time.Duration // before an answer over HTTP/1.1
 }
 
 // healthPath is answered but not counted.
 const healthPath = "/health"
 
-func startBackend() (*backend, error) {
-	b := &backend{}
+func startBackend(think time.Duration) (*backend, error) {
+	b := &backend{think: think}
 	var err error
 	if b.http1, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return nil, err
@@ -83,6 +85,9 @@ func (b *backend) serveHTTP1(conn net.Conn, ready map[string][]byte) {
 		}
 		if _, err := in.Discard(body); err != nil {
 			return
+		}
+		if b.think > 0 {
+			time.Sleep(b.think)
 		}
 		if _, err := conn.Write(answer); err != nil {
 			return

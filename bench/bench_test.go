@@ -82,7 +82,7 @@ func TestHeadsLargerThanTheBufferAreRefused(t *testing.T) {
 // site starts a backend until the test ends.
 func startSite(t *testing.T) (*backend, *authority) {
 	t.Helper()
-	b, err := startBackend()
+	b, err := startBackend(0)
 	if err != nil {
 		t.Fatal(err)
 	}

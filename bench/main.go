@@ -33,6 +33,7 @@ func main() {
 	flag.DurationVar(&p.each, "each", 1200*time.Millisecond, "load on each proxy in a round")
 	flag.DurationVar(&p.slice, "slice", 100*time.Millisecond, "load on one proxy before the next has its turn")
 	flag.DurationVar(&p.warmUp, "warmup", 200*time.Millisecond, "load on each proxy in a round that is not counted")
+	flag.DurationVar(&p.think, "think", 0, "how long the backend takes for an answer over HTTP/1.1; in the table it takes none")
 	flag.Parse()
 	list, err := chosen(*only)
 	if err == nil && (flag.NArg() > 0 || p.rounds < 1 || p.slice <= 0) {
@@ -60,7 +61,7 @@ func run(p plan, list []scenario, targets []target, md string) error {
 	runtime.LockOSThread()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	where, err := prepare()
+	where, err := prepare(p.think)
 	if err != nil {
 		return err
 	}
@@ -117,8 +118,8 @@ func (p plan) scenario(ctx context.Context, where site, machine layout, targets 
 }
 
 // prepare starts what stands behind and beside the proxies.
-func prepare() (site, error) {
-	b, err := startBackend()
+func prepare(think time.Duration) (site, error) {
+	b, err := startBackend(think)
 	if err != nil {
 		return site{}, err
 	}

@@ -15,7 +15,8 @@ type plan struct {
 	warmUp time.Duration // of load on each proxy that is not counted
 	cores  int           // of each proxy, where the scenario does not say
 
-	profiles string // the directory of CPU profiles; "": none are made
+	profiles string        // the directory of CPU profiles; "": none are made
+	think    time.Duration // of the backend
 }
 
 // sample is what one proxy did in one round.
