@@ -54,3 +54,21 @@ routes:
 		until(t, name+" is healthy", func() bool { return g.endpoint(name, address).Health.String() == "healthy" })
 	}
 }
+
+// HTTP/2 is spoken over TLS where ALPN has said so, and nowhere else (RFC 9113
+// section 3.2).
+func TestPrefaceWithoutALPN(t *testing.T) {
+	k := newKeyring(t)
+	k.issue("site", "site.example")
+	g := start(t, Options{Folder: k.folder})
+	g.apply(secured)
+	for _, offered := range [][]string{nil, {"http/1.1"}} {
+		c := k.mustSecure(g.at("web"), func(c *tls.Config) { c.NextProtos = offered })
+		if err := c.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"); err != nil {
+			t.Fatal(err)
+		}
+		if a, err := c.receive(); err != nil || a.status != 505 || !a.last {
+			t.Errorf("%q: %+v, %v", offered, a, err)
+		}
+	}
+}

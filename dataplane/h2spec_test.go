@@ -20,15 +20,7 @@ func TestH2spec(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	program := filepath.Join(t.TempDir(), "h2spec")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "github.com/summerwind/h2spec/cmd/h2spec")
-	build.Dir = filepath.Join("http2", "testdata", "h2spec")
-	if out, err := build.CombinedOutput(); err != nil {
-		if strings.Contains(string(out), "dial tcp") || strings.Contains(string(out), "module lookup disabled") {
-			t.Skipf("the suite's module cannot be had here: %s", out)
-		}
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := buildSuite(t, filepath.Join("http2", "testdata", "h2spec"), "github.com/summerwind/h2spec/cmd/h2spec")
 	g := start(t, Options{Folder: suiteKeys(t)})
 	g.apply(suiteManifest(largePages(t, false), largePages(t, true)))
 	for name, flags := range map[string][]string{

@@ -17,6 +17,7 @@ import (
 	"github.com/headgate/headgate/dataplane/listener"
 	"github.com/headgate/headgate/dataplane/proxy"
 	"github.com/headgate/headgate/dataplane/snapshot"
+	"github.com/headgate/headgate/dataplane/socket"
 )
 
 // sockets are the listening sockets by what they are bound to. A socket stays
@@ -250,7 +251,7 @@ func (s *sockets) opener(b *boundSocket) func(net.Conn, uint64) listener.Conn {
 		if b.rules.Load().Plain() {
 			return s.engine.NewConn(c, b.slot, shard)
 		}
-		return listener.NewPreface(c, b.rules.Load, &b.counts, func(c net.Conn, client netip.AddrPort) listener.Conn {
+		return listener.NewPreface(c, b.rules.Load, &b.counts, func() *socket.Loop { return s.engine.Loop(shard) }, func(c net.Conn, client netip.AddrPort) listener.Conn {
 			return s.engine.NewConnFor(client, c, b.slot, shard)
 		})
 	}

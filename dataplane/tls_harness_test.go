@@ -115,6 +115,7 @@ func (s *site) answer(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Spoken", r.Proto)
 	h.Set("X-For", r.Header.Get("X-Forwarded-For"))
 	if r.TLS != nil {
+		h.Set("X-Over-Tls", "yes")
 		h.Set("X-Sni", r.TLS.ServerName)
 		if len(r.TLS.PeerCertificates) > 0 {
 			h.Set("X-Peer", r.TLS.PeerCertificates[0].Subject.CommonName)

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	controlv1 "github.com/headgate/headgate/gen/headgate/control/v1"
@@ -74,7 +75,46 @@ routes:
 		if a := c.mustGet(t, "/home"); a.header.Get("Location") != proto+"://new.example/home" {
 			t.Errorf("%s: redirected to %s", name, a.header.Get("Location"))
 		}
+		over := dial(t, g.at(name)).Conn
+		if proto == "https" {
+			over = k.mustSecure(g.at(name), func(c *tls.Config) { c.NextProtos = []string{"h2"} }).Conn
+		}
+		client := streamsOver(t, over)
+		for _, to := range []string{"/tcp", "/tcp-tls", "/unix", "/unix-tls"} {
+			if a := getOver(t, client, proto, to); a.status != 200 || a.body != "site" || a.header.Get("X-Proto") != proto {
+				t.Errorf("%s to %s over HTTP/2: %+v", name, to, a)
+			}
+		}
 	}
+}
+
+// streamsOver is a client of HTTP/2 by net/http over a connection that is there.
+func streamsOver(t *testing.T, c net.Conn) *http.Transport {
+	t.Helper()
+	there := func(context.Context, string, string) (net.Conn, error) { return c, nil }
+	client := &http.Transport{DialContext: there, DialTLSContext: there, Protocols: new(http.Protocols)}
+	client.Protocols.SetHTTP2(true)
+	client.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(client.CloseIdleConnections)
+	return client
+}
+
+func getOver(t *testing.T, client *http.Transport, scheme, path string) answer {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodGet, scheme+"://site.example"+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.ProtoMajor != 2 {
+		t.Errorf("%s, %v", resp.Proto, err)
+	}
+	return answer{status: resp.StatusCode, header: resp.Header, body: string(body)}
 }
 
 // secured is a manifest of one listener over TLS, whose every request is
@@ -436,6 +476,94 @@ routes: [{name: all, forward: {backends: [{cluster: up}]}}]
 	visit("two", 3)
 }
 
+// The same where the way to speak changes, and the address does not: what was opened in
+// clear is no connection over TLS, and what speaks HTTP/1.1 carries no streams.
+func TestCase23Scheme(t *testing.T) {
+	k := newKeyring(t)
+	s := serveSite(t, "tcp", "127.0.0.1:0", &tls.Config{
+		Certificates: []tls.Certificate{k.Issue([]string{"127.0.0.1"}).TLS(t)}, NextProtos: []string{"h2", "http/1.1"},
+	})
+	relay := newEitherWay(t, s.address(), serveSite(t, "tcp", "127.0.0.1:0", nil).address())
+	g := start(t, Options{Folder: k.folder})
+	var c *client
+	for i, way := range []struct{ fields, spoken, proto string }{
+		{"", "HTTP/1.1", "clear"},
+		{"tls: {caBundle: ca}, http1: {}", "HTTP/1.1", "TLS"},
+		{"tls: {caBundle: ca}, http2: {}", "HTTP/2.0", "TLS"},
+		{"tls: {caBundle: ca}, http1: {}", "HTTP/1.1", "TLS"},
+		{"", "HTTP/1.1", "clear"},
+	} {
+		g.apply(fmt.Sprintf(`
+listeners: [{name: web, address: "127.0.0.1:0"}]
+caBundles: [{name: ca, file: ca.pem}]
+clusters: [{name: up, endpoints: [{address: "%s"}], %s}]
+routes: [{name: all, forward: {backends: [{cluster: up}]}}]
+`, relay.address, way.fields))
+		if c == nil {
+			c = dial(t, g.at("web"))
+		}
+		for range 2 {
+			if a := c.mustGet(t, "/"); a.status != 200 || a.header.Get("X-Spoken") != way.spoken || (a.header.Get("X-Over-Tls") != "") != (way.proto == "TLS") {
+				t.Errorf("%d, %s: %+v", i, way.fields, a)
+			}
+		}
+		if n := int(relay.accepted.Load()); n != i+1 {
+			t.Errorf("%d connections after way %d", n, i)
+		}
+	}
+}
+
+// eitherWay is one address behind which one server speaks TLS and another does not:
+// the first byte of a connection decides.
+type eitherWay struct {
+	address  string
+	accepted atomic.Int32
+}
+
+func newEitherWay(t *testing.T, secure, clear string) *eitherWay {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &eitherWay{address: l.Addr().String()}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			e.accepted.Add(1)
+			running.Go(func() {
+				defer c.Close()
+				in := bufio.NewReader(c)
+				to := clear
+				if first, err := in.Peek(1); err != nil {
+					return
+				} else if first[0] == 22 { // a handshake (RFC 8446 section 5.1)
+					to = secure
+				}
+				up, err := net.Dial("tcp", to)
+				if err != nil {
+					return
+				}
+				defer up.Close()
+				running.Go(func() {
+					_, _ = io.Copy(c, up)
+					_ = c.Close()
+				})
+				_, _ = in.WriteTo(up)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		running.Wait()
+	})
+	return e
+}
+
 // Probes speak TLS as requests do.
 func TestProbesOverTLS(t *testing.T) {
 	k := newKeyring(t)
@@ -531,6 +659,15 @@ routes: [{name: all, forward: {backends: [{cluster: up}]}}]
 	c.in.Reset(over)
 	if a, err := c.receive(); err != nil || a.header.Get("X-For") != "192.0.2.1" || a.header.Get("X-Proto") != "https" {
 		t.Errorf("over TLS: %+v, %v", a, err)
+	}
+	// Then HTTP/2, in clear.
+	c = dial(t, g.at("trusted"))
+	if err := c.send(v1); err != nil {
+		t.Fatal(err)
+	}
+	client := streamsOver(t, c.Conn)
+	if a := getOver(t, client, "http", "/"); a.status != 200 || a.header.Get("X-For") != "192.0.2.1" {
+		t.Errorf("over HTTP/2: %+v", a)
 	}
 	// Who must send a line and does not is turned away; whose line is not
 	// believed has sent no request.

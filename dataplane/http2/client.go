@@ -119,10 +119,23 @@ func (c *conn) refusal() error {
 		return c.endErr
 	case c.ended, c.peerGoAway, c.goAwaySent, c.nextID > maxStreamID:
 		return errGoingAway
-	case int64(c.streams.len()+c.opened) >= min(c.peerStreams, int64(c.o.MaxConcurrentStreams)):
+	case c.full():
 		return ErrFull
 	}
 	return nil
+}
+
+// full reports whether there are as many streams as may be. mu is held.
+func (c *conn) full() bool {
+	return int64(c.streams.len()+c.opened) >= min(c.peerStreams, int64(c.o.MaxConcurrentStreams))
+}
+
+// tellRoom calls OnRoom if a client's connection was full and is no more, or has no
+// streams. mu is held.
+func (c *conn) tellRoom(wasFull bool) {
+	if c.o.OnRoom != nil && (wasFull && !c.full() || c.streams.len()+c.opened == 0) {
+		c.o.OnRoom()
+	}
 }
 
 var errGoingAway = &StreamError{Code: RefusedStream, Reason: "the connection takes no more streams", NotProcessed: true}
@@ -135,6 +148,17 @@ func (c *Client) Shutdown() {
 	if !c.conn.ended && !c.conn.goAwaySent {
 		c.conn.finalGoAway()
 	}
+}
+
+// Yield is Shutdown if there are no streams; it reports whether that was so.
+func (c *Client) Yield() bool {
+	c.conn.mu.Lock()
+	defer c.conn.mu.Unlock()
+	if c.conn.ended || c.conn.goAwaySent || c.conn.streams.len()+c.conn.opened > 0 {
+		return false
+	}
+	c.conn.finalGoAway()
+	return true
 }
 
 // Close cuts the connection, whatever it is doing. It does not wait.

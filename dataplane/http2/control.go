@@ -106,7 +106,9 @@ func (c *conn) set(id uint16, value uint32) error {
 			return connError(ProtocolError, "bad SETTINGS_ENABLE_PUSH")
 		}
 	case settingMaxStreams:
+		full := c.full()
 		c.peerStreams = int64(value)
+		c.tellRoom(full)
 	case settingWindow:
 		return c.setWindow(value)
 	case settingFrameSize:

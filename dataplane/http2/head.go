@@ -1,6 +1,7 @@
 package http2
 
 import (
+	"math/bits"
 	"sync"
 
 	"github.com/headgate/headgate/dataplane/message"
@@ -9,22 +10,21 @@ import (
 // head is one decoded header block with the bytes of its fields. Field names that
 // are known point to knownNames, everything else into store.
 type head struct {
-	store   []byte
-	cookies []byte // crumbs, joined (RFC 9113 section 8.2.3)
-	fields  message.Fields
-	pseudo  [pseudoCount][]byte
-	seen    uint8 // bits of pseudo
+	store  []byte
+	fields message.Fields
+	seen   uint8 // bits of pseudo
+	end    bool  // of a response: nothing follows it
 
-	size      int // as in Options.MaxHeaderBytes
-	count     int
-	cookie    int    // 1 + index of the first crumb in fields
+	size   int // as in Options.MaxHeaderBytes
+	count  int
+	cookie int // 1 + index of the first crumb in fields
+	status int // of a response
+	body   message.Body
+
+	pseudo    [pseudoCount][]byte
+	cookies   []byte // crumbs, joined (RFC 9113 section 8.2.3)
 	malformed string // what was wrong first
 	oversize  string // which bound it passed, and that what follows was left out
-
-	// Of a response.
-	status int
-	body   message.Body
-	end    bool // nothing follows it
 }
 
 const (
@@ -49,9 +49,14 @@ func (h *head) reset() bool {
 	if cap(h.store)+cap(h.cookies) > keptBytes {
 		return false
 	}
-	fields := h.fields
-	fields.Reset()
-	*h = head{store: h.store[:0], cookies: h.cookies[:0], fields: fields}
+	h.store, h.cookies = h.store[:0], h.cookies[:0]
+	h.fields.Reset()
+	for seen := h.seen; seen != 0; seen &= seen - 1 {
+		h.pseudo[bits.TrailingZeros8(seen)] = nil
+	}
+	h.seen, h.end = 0, false
+	h.size, h.count, h.cookie, h.status = 0, 0, 0, 0
+	h.body, h.malformed, h.oversize = message.Body{}, "", ""
 	return true
 }
 

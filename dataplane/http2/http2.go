@@ -68,6 +68,10 @@ type Options struct {
 	// well. Default four times MaxConcurrentStreams.
 	MaxResets int
 
+	// OnRoom is called when a client's connection that was full takes streams again,
+	// and when one has no streams any more. It must not wait, nor ask anything of the connection.
+	OnRoom func()
+
 	// ExtendedConnect lets a client ask for :protocol (RFC 8441).
 	ExtendedConnect bool
 

@@ -16,41 +16,46 @@ import (
 //
 // Nothing that a stream returned, heads and bytes among it, may be used after it
 // is finished.
+//
+// What each stream needs stands together, and what few do behind it: with hundreds of
+// streams open, a line of the cache that is not touched is one that is not missed.
 type Stream struct {
 	c    *conn
 	room []byte // for the first bytes of a body
 	gone atomic.Bool
+
+	// guarded by c.mu
+	roomUsed    bool
+	headRead    bool // the final head has come
+	recvEnd     bool
+	sentHead    bool
+	sentEnd     bool
+	listed      bool // counted among those that are open
+	oursReset   bool // ended by us before its end
+	hooking     bool
+	interrupted bool
+	queued      bool   // in c.blocked
+	turn        bool   // woken out of it, and has not had its part yet
+	detached    bool   // see Detach
+	answered    bool   // in c.answered
+	id          uint32 // 0 on a client until its head is written
+	method      message.Method
 
 	// Owned by the reader.
 	in       []byte // in[r:] is unread
 	r        int
 	consumed int // bytes consumed and not told yet
 	owedAt   int // how much of that is worth telling
-	response message.Response
-	current  *head // of response
 
 	// guarded by c.mu
-	id      uint32 // 0 on a client until its head is written
-	request message.Request
-	head    *head // of request
-	trailer *head
-	fault   *Fault
-	method  message.Method
-	heads   []*head // of a response, not read yet
-
+	head     *head // of request
+	trailer  *head
+	fault    *Fault
+	heads    []*head  // of a response, not read yet
 	queue    [][]byte // bytes that the reader has not taken
-	roomUsed bool
-	headRead bool  // the final head has come
-	bodyLeft int64 // bytes of DATA to come, -1: not known
-	recvEnd  bool
-	sentHead bool
-	sentEnd  bool
-	listed   bool // counted among those that are open
-
-	err       error // why it ended before its end
-	oursReset bool  // by us
-	hook      func()
-	hooking   bool
+	bodyLeft int64    // bytes of DATA to come, -1: not known
+	err      error    // why it ended before its end
+	hook     func()
 
 	sendWindow int64
 	recvWindow int64
@@ -59,25 +64,24 @@ type Stream struct {
 	epochStart int64
 	epochBytes int
 
-	interrupted bool
+	behalf *Stream   // of a client: the server's stream whose handler uses it, until it waits
+	worker *worker   // of a server: the one that handles it
+	next   Continuer // what a worker goes on with
+	readAt int64     // of a server: when the head was read
 
-	queued bool // in c.blocked
-	turn   bool // woken out of it, and has not had its part yet
+	awaiter    Awaiter // of a client: who is to be told of the answer
+	awaitUntil int64
+	answeredAt int // where it is in c.answered
+
+	current  *head            // of response; owned by the reader, as that is
+	response message.Response // on a client
+	request  message.Request  // on a server
+
+	// What those use that wait.
 	reader waiter
 	writer waiter
 	timer  *time.Timer
 	armed  int64 // when timer fires, 0: it does not
-
-	behalf   *Stream   // of a client: the server's stream whose handler uses it, until it waits
-	worker   *worker   // of a server: the one that handles it
-	next     Continuer // what a worker goes on with
-	detached bool      // see Detach
-
-	awaiter    Awaiter // of a client: who is to be told of the answer
-	awaitUntil int64
-	answered   bool  // in c.answered
-	answeredAt int   // where
-	readAt     int64 // of a server: when the head was read
 }
 
 // roomBytes holds the body of a small message without a buffer.
@@ -281,6 +285,7 @@ func (c *conn) forget(s *Stream, ours bool) {
 		return
 	}
 	s.listed = false
+	full := c.full()
 	c.grown -= s.window - c.o.StreamWindow
 	if s.id == 0 {
 		c.opened--
@@ -288,6 +293,7 @@ func (c *conn) forget(s *Stream, ours bool) {
 		c.streams.remove(s)
 		c.closed.add(s.id, ours)
 	}
+	c.tellRoom(full)
 	if s.err == nil {
 		c.resets.refund(1)
 	}

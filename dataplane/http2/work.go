@@ -113,18 +113,6 @@ func (s *Stream) MayWait() {
 	}
 }
 
-// OthersReady reports whether requests that came with this one are to be handled
-// by the goroutine that handles it.
-func (s *Stream) OthersReady() bool {
-	w := s.worker
-	if w == nil || !w.duty {
-		return false
-	}
-	s.c.mu.Lock()
-	defer s.c.mu.Unlock()
-	return s.c.readyAt < len(s.c.ready)
-}
-
 // yieldDuty has another worker go on with what is ready, before this one waits.
 // mu is held.
 func (s *Stream) yieldDuty() {

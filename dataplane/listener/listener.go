@@ -27,6 +27,18 @@ type Conn interface {
 	Close() // ends it at once
 }
 
+// attended is a Conn that can be served without a goroutine. Attend is Serve that
+// does not wait: over is called at the end. It reports false if that cannot be.
+type attended interface {
+	Attend(over func()) bool
+}
+
+// beginning is a Conn that needs a goroutine at first, and may need none later. Begin
+// is Serve that does not wait for the end if it can do without: over is called then.
+type beginning interface {
+	Begin(over func())
+}
+
 // Listener is a bound socket and the connections that came over it. Serve is
 // called once at most; Stop and then Drain end it.
 type Listener struct {
@@ -52,8 +64,8 @@ type Listener struct {
 // listening is a *socket.Listening.
 type listening interface {
 	syscall.Conn
-	Accept() (*socket.Accepted, error)
-	AcceptNow() (*socket.Accepted, error)
+	Accept() (*socket.Stream, error)
+	AcceptNow() (*socket.Stream, error)
 	SetDeadline(t time.Time) error
 	Addr() net.Addr
 	Close() error
@@ -186,7 +198,7 @@ func (l *Listener) pause(err error, delay time.Duration) time.Duration {
 	return delay
 }
 
-func (l *Listener) start(c *socket.Accepted, open func(c net.Conn, n uint64) Conn) {
+func (l *Listener) start(c *socket.Stream, open func(c net.Conn, n uint64) Conn) {
 	l.mu.Lock()
 	if l.draining {
 		l.mu.Unlock()
@@ -198,13 +210,25 @@ func (l *Listener) start(c *socket.Accepted, open func(c net.Conn, n uint64) Con
 	l.conns[conn] = struct{}{}
 	l.serving.Add(1)
 	l.mu.Unlock()
+	if a, ok := conn.(attended); ok && a.Attend(func() { l.over(conn) }) {
+		return
+	}
 	l.door.Await(c, func() { go l.run(conn) })
 }
 
 func (l *Listener) run(c Conn) {
-	defer l.serving.Done()
-	defer l.forget(c)
+	over := func() { l.over(c) }
+	if b, ok := c.(beginning); ok {
+		b.Begin(over)
+		return
+	}
+	defer over()
 	c.Serve()
+}
+
+func (l *Listener) over(c Conn) {
+	l.forget(c)
+	l.serving.Done()
 }
 
 func (l *Listener) forget(c Conn) {

@@ -55,6 +55,7 @@ type Preface struct {
 	raw    net.Conn
 	rules  func() *Rules
 	counts *Counts
+	loop   func() *socket.Loop
 	open   func(c net.Conn, client netip.AddrPort) Conn
 
 	mu sync.Mutex
@@ -64,21 +65,50 @@ type Preface struct {
 }
 
 // NewPreface begins with an accepted connection. client is the zero AddrPort on
-// a unix socket where no proxy has said more.
-func NewPreface(raw net.Conn, rules func() *Rules, counts *Counts, open func(c net.Conn, client netip.AddrPort) Conn) *Preface {
-	return &Preface{raw: raw, rules: rules, counts: counts, open: open}
+// a unix socket where no proxy has said more. loop gives the loop that is to serve what
+// open makes, or nil.
+func NewPreface(raw net.Conn, rules func() *Rules, counts *Counts, loop func() *socket.Loop, open func(c net.Conn, client netip.AddrPort) Conn) *Preface {
+	return &Preface{raw: raw, rules: rules, counts: counts, loop: loop, open: open}
 }
 
 // Serve runs the connection to its end.
 func (p *Preface) Serve() {
-	rules := p.rules()
-	c, client, err := p.begin(rules)
+	ended := make(chan struct{})
+	p.Begin(func() { close(ended) })
+	<-ended
+}
+
+// Begin takes the preface, and has the connection served to its end, when over is
+// called: without a goroutine, if that can be.
+func (p *Preface) Begin(over func()) {
+	p.join()
+	c, client, err := p.begin(p.rules())
 	if err != nil {
 		p.counts.fail(err)
 		p.part(err)
+		over()
 		return
 	}
-	p.become(c, client).Serve()
+	conn := p.become(c, client)
+	if a, ok := conn.(attended); ok && a.Attend(over) {
+		return
+	}
+	// The stack of a handshake is several times what the connection gets by with
+	// afterwards: it goes.
+	go func() {
+		defer over()
+		conn.Serve()
+	}()
+}
+
+// join has the loop's poller know the connection from the beginning: what the runtime's
+// has known once cannot be served by a loop any more.
+func (p *Preface) join() {
+	if a, ok := p.raw.(*socket.Stream); ok {
+		if l := p.loop(); l != nil {
+			a.Join(l)
+		}
+	}
 }
 
 // become ends the preface. A drain that came before holds for what follows.
@@ -153,11 +183,7 @@ func (p *Preface) begin(rules *Rules) (c net.Conn, client netip.AddrPort, err er
 
 func (p *Preface) handshake(config *tls.Config) (net.Conn, error) {
 	secure := tls.Server(socket.NewUnder(p.raw), config)
-	// A handshake needs a stack of several times what the connection gets by with
-	// afterwards. So it has a goroutine of its own, which takes its stack along.
-	shaken := make(chan error, 1)
-	go func() { shaken <- secure.Handshake() }() //nolint:noctx // the deadline of the connection bounds it
-	if err := <-shaken; err != nil {
+	if err := secure.Handshake(); err != nil { //nolint:noctx // the deadline of the connection bounds it
 		return nil, &handshakeError{err}
 	}
 	if secure.ConnectionState().NegotiatedProtocol == acme.Protocol {

@@ -39,6 +39,8 @@ func (v visited) Serve() {
 func (v visited) Drain() { close(v.drain) }
 func (v visited) Close() { _ = v.Conn.Close() }
 
+func noLoop() *socket.Loop { return nil }
+
 // behind serves with rules on an address until the test ends.
 func behind(t testing.TB, network string, rules *Rules) (*Listener, *Counts) {
 	t.Helper()
@@ -48,7 +50,7 @@ func behind(t testing.TB, network string, rules *Rules) (*Listener, *Counts) {
 	}
 	l, counts := bind(t, network, address), &Counts{}
 	l.Serve(func(c net.Conn, _ uint64) Conn {
-		return NewPreface(c, func() *Rules { return rules }, counts, func(c net.Conn, client netip.AddrPort) Conn {
+		return NewPreface(c, func() *Rules { return rules }, counts, noLoop, func(c net.Conn, client netip.AddrPort) Conn {
 			return visited{Conn: c, client: client, drain: make(chan struct{}, 1)}
 		})
 	})
@@ -185,7 +187,7 @@ func TestPrefaceTimeout(t *testing.T) {
 	}
 	near, far := net.Pipe()
 	served := make(chan net.Conn, 1)
-	p := NewPreface(near, func() *Rules { return &Rules{TLS: config, Timeout: time.Minute} }, counts, func(c net.Conn, _ netip.AddrPort) Conn {
+	p := NewPreface(near, func() *Rules { return &Rules{TLS: config, Timeout: time.Minute} }, counts, noLoop, func(c net.Conn, _ netip.AddrPort) Conn {
 		served <- c
 		return visited{Conn: c}
 	})
@@ -207,7 +209,7 @@ func TestPrefaceTimeout(t *testing.T) {
 func TestPrefaceDrain(t *testing.T) {
 	near, far := net.Pipe()
 	drained := make(chan struct{}, 1)
-	p := NewPreface(near, func() *Rules { return &Rules{Proxy: true} }, &Counts{}, func(c net.Conn, client netip.AddrPort) Conn {
+	p := NewPreface(near, func() *Rules { return &Rules{Proxy: true} }, &Counts{}, noLoop, func(c net.Conn, client netip.AddrPort) Conn {
 		return visited{Conn: c, client: client, drain: drained}
 	})
 	done := make(chan struct{})
@@ -233,7 +235,7 @@ func TestPrefaceDrain(t *testing.T) {
 func TestPrefaceClose(t *testing.T) {
 	near, far := net.Pipe()
 	counts := &Counts{}
-	p := NewPreface(near, func() *Rules { return &Rules{Proxy: true} }, counts, nil)
+	p := NewPreface(near, func() *Rules { return &Rules{Proxy: true} }, counts, noLoop, nil)
 	done := make(chan struct{})
 	go func() { defer close(done); p.Serve() }()
 	p.Close()

@@ -136,7 +136,7 @@ type slowToEnd struct {
 	once     bool
 }
 
-func (s *slowToEnd) Accept() (*socket.Accepted, error) {
+func (s *slowToEnd) Accept() (*socket.Stream, error) {
 	if s.once {
 		s.t.Error("accepts over the limit")
 		return nil, net.ErrClosed

@@ -211,15 +211,15 @@ func (h *holder2) left() {
 func TestAbandonedSoon(t *testing.T) {
 	const rounds = 11
 	for _, w := range byteWires {
-		for _, s := range stages[:1] {
+		for _, way := range waysToLeave[w.client] {
 			var took []time.Duration
 			for range rounds {
-				took = append(took, abandon(t, w, "close", s))
+				took = append(took, abandon(t, w, way, stages[0]))
 			}
 			slices.Sort(took)
-			t.Logf("%s to %s: %v, at most %v", w.client, w.upstream, took[rounds/2], took[rounds-1])
+			t.Logf("%s to %s by %s: %v, at most %v", w.client, w.upstream, way, took[rounds/2], took[rounds-1])
 			if os.Getenv("HEADGATE_BARS") == "full" && took[rounds/2] > 100*time.Millisecond {
-				t.Errorf("%s to %s: the upstream heard after %v", w.client, w.upstream, took[rounds/2])
+				t.Errorf("%s to %s by %s: the upstream heard after %v", w.client, w.upstream, way, took[rounds/2])
 			}
 		}
 	}

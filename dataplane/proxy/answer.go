@@ -144,7 +144,8 @@ func (x *exchange) say(a *answer) {
 		x.out = append(x.out, a.body...)
 		x.relayed = int64(len(a.body))
 	}
-	if _, err := x.conn.sock.Write(x.out, x.now+int64(answerTime)); err != nil {
+	_, err := x.conn.sock.Write(x.out, x.now+int64(answerTime))
+	if x.said = err == nil; !x.said {
 		x.keep, x.lingers = false, false
 	}
 	x.tick()

@@ -57,10 +57,10 @@ func (x *exchange) try(fresh bool) *failure {
 	return x.carryOut(fresh)
 }
 
-// beginAttempt puts an attempt on the record. Streams whose requests came together
-// share a look at the clock.
+// beginAttempt puts an attempt on the record. The first of a request that was all there
+// shares a look at the clock with what came before.
 func (x *exchange) beginAttempt() *telemetry.Attempt {
-	if x.h2 != nil && x.facts.Tries == 0 && x.body.whole {
+	if x.facts.Tries == 0 && x.body.whole && x.branch == nil {
 		return x.gen.View.AttemptAt(&x.facts, x.now)
 	}
 	return x.gen.View.Attempt(&x.facts)
@@ -126,12 +126,22 @@ func (x *exchange) connect(fresh bool) *failure {
 		if a.stream != nil {
 			return nil
 		}
+		x.ride(up)
 		if up.Reused && x.mustLook(up) && up.Peek() != socket.Quiet {
 			up.Discard()
 			continue
 		}
 		a.up, a.from, a.facts.Reused = up, up, up.Reused
 		return nil
+	}
+}
+
+// ride has the loop that serves the client wait for the upstream too.
+func (x *exchange) ride(up *pool.Conn) {
+	if x.stream == nil && x.branch == nil {
+		up.RideOn(x.conn.sock)
+	} else if l := x.upstreamLoop(); l != nil {
+		up.Join(l)
 	}
 }
 
@@ -145,7 +155,15 @@ const rested = int64(2 * time.Millisecond)
 // where the connection was in use until just now, its last answer had a body,
 // and the request can be sent again.
 func (x *exchange) mustLook(up *pool.Conn) bool {
-	return up.Doubt || x.body.streams || !x.req.Idempotent() || x.now-up.IdleSince() > rested
+	return up.Doubt || x.body.streams || !x.req.Idempotent() || x.restedLong(up)
+}
+
+// restedLong reports whether a connection was idle for so long that its end may have
+// come, and if a loop would know of one, for so long that it may matter that the loop
+// has not come to it yet.
+func (x *exchange) restedLong(up *pool.Conn) bool {
+	idle := x.now - up.IdleSince()
+	return idle > rested && (idle > int64(time.Second) || !up.Silent())
 }
 
 // connection is an idle one, unless it must be fresh, or else a new one. Where
@@ -154,8 +172,8 @@ func (x *exchange) mustLook(up *pool.Conn) bool {
 func (x *exchange) connection(fresh bool) (*pool.Conn, error) {
 	a := &x.attempt
 	if x.cluster.Config().ALPN && x.protocol == nil {
-		x.mayWait()
-		st, up, reused, err := a.endpoint.Connect(x.conn.shard, a.deadline, fresh)
+		x.stepAside()
+		st, up, reused, err := a.endpoint.Connect(x.conn.shard, x, a.deadline, fresh)
 		if st != nil {
 			a.stream, a.from, a.facts.Reused = st, st, reused
 		}
@@ -169,7 +187,7 @@ func (x *exchange) connection(fresh bool) (*pool.Conn, error) {
 			return up, nil
 		}
 	}
-	x.mayWait()
+	x.stepAside()
 	up, err := a.endpoint.DialHTTP1(x, a.deadline)
 	x.tick()
 	return up, err
@@ -191,11 +209,22 @@ func (x *exchange) send() *failure {
 	if fail != nil {
 		return fail
 	}
-	if len(body) == 0 && x.body.sent() && !x.mayPark() {
+	switch {
+	case len(body) > 0 || !x.body.sent():
+	case x.mayPark():
+		x.unsent = len(x.out)
+		return nil
+	default:
 		x.mayWait()
 		return x.ask()
 	}
-	err := x.give(x.out)
+	return x.sendAll(x.out, body)
+}
+
+// sendAll writes the rest of the head, and the body behind it.
+func (x *exchange) sendAll(head, body []byte) *failure {
+	a := &x.attempt
+	err := x.give(head)
 	if err == nil && len(body) > 0 {
 		err = x.give(body)
 	}

@@ -109,16 +109,35 @@ func (c *Conn) Drain() {
 func (c *Conn) Serve() {
 	c.now = socket.Now()
 	c.sock.Watch(c.engine.crew, c.shard, c)
+	c.ended()
+}
+
+func (c *Conn) ended() {
 	c.engine.lookouts.of(c).leave(c)
 	c.Close()
 	c.sock.Discard()
 }
 
-// Ready serves what the client has sent, and is called by Watch.
+// Attend is Serve that does not wait: a loop serves the connection, and over is
+// called at its end. It reports false if that cannot be.
+func (c *Conn) Attend(over func()) bool {
+	l := c.engine.Loop(c.shard)
+	if l == nil || c.preface {
+		return false
+	}
+	c.now = socket.Now()
+	return c.sock.Attend(l, c, func() {
+		c.ended()
+		over()
+	})
+}
+
+// Ready serves what the client has sent, and is called by Watch or a loop.
 func (c *Conn) Ready() bool {
 	c.activate()
 	for !c.preface {
 		if there, err := c.sock.FillNow(); !there {
+			c.hadToWait()
 			return err == nil
 		}
 		if !c.serveOne() && !c.preface {
@@ -126,9 +145,22 @@ func (c *Conn) Ready() bool {
 		}
 		c.sock.Release()
 	}
-	c.sock.Leave() // a stream may be served on any goroutine
+	c.sock.Depart() // a stream may be served on any goroutine
 	c.serveHTTP2()
 	return false
+}
+
+// mayBegin reports whether HTTP/2 may begin here: in clear, with the first bytes
+// (RFC 9113 section 3.3). Behind requests the same bytes may be what somebody has
+// smuggled past the proxy whose connection this is, and over TLS the peers have
+// agreed on HTTP/1.
+func (c *Conn) mayBegin() bool { return !c.spoken && !c.secure }
+
+// hadToWait has the idle time of a client begin now that took its time to take an answer.
+func (c *Conn) hadToWait() {
+	if c.sock.Aside() {
+		c.now = socket.Now()
+	}
 }
 
 // serveOne serves one request and reports whether the connection can carry
@@ -206,6 +238,7 @@ const (
 // would reset the connection and lose what the client has not read yet
 // (RFC 9112 section 9.6).
 func (c *Conn) linger() {
+	c.sock.StepAside()
 	if c.sock.CloseWrite() != nil {
 		return
 	}

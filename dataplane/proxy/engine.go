@@ -4,9 +4,13 @@
 // but the connection it came over; listeners, clusters and recording belong to
 // others. It never sees a configuration message, only the compiled snapshot.
 //
-// An HTTP/1.1 connection is served by one goroutine, which reads from the
-// client, writes upstream, waits for the answer and writes it back. A second
-// goroutine is made only while a request body is streamed or a tunnel is open.
+// A connection of HTTP/1.1, in clear or over TLS, is served by the loop of its core, on
+// a coroutine: it reads from the client, writes upstream, waits for the answer and
+// writes it back (socket.Loop). What has to wait for anything but these two sockets
+// steps aside first, to a goroutine of its own: the loop's others would wait too. A
+// handshake has a goroutine. Another is made only while a request body is streamed or a
+// tunnel is open. A connection of HTTP/2 has one that reads, and its streams await the
+// answers of upstreams of HTTP/1 in the loop too.
 package proxy
 
 import (
@@ -32,6 +36,10 @@ type Engine struct {
 	answers func(path []byte) []byte // nil: none
 	live    atomic.Pointer[lineup]
 
+	looping sync.Mutex // held while loops are made or closed
+	loops   []atomic.Pointer[socket.Loop]
+	closed  bool // guarded by looping
+
 	lookouts lookouts
 
 	branches branches
@@ -50,7 +58,7 @@ type lineup struct {
 // New makes an engine in which nothing is live yet: every request is refused
 // with 503 until Swap.
 func New(logger *slog.Logger) *Engine {
-	e := &Engine{logger: logger, crew: socket.NewCrew(runtime.GOMAXPROCS(0))}
+	e := &Engine{logger: logger, crew: socket.NewCrew(runtime.GOMAXPROCS(0)), loops: make([]atomic.Pointer[socket.Loop], runtime.GOMAXPROCS(0))}
 	e.live.Store(&lineup{current: &Generation{}})
 	return e
 }
@@ -65,6 +73,7 @@ func (e *Engine) Answer(answers func(path []byte) []byte) { e.answers = answers 
 // have lost, and waits for that, for no longer than connecting may take.
 func (e *Engine) Close() {
 	e.crew.Close()
+	e.closeLoops()
 	e.branches.close()
 }
 

@@ -74,6 +74,7 @@ type state struct {
 
 	heeds     bool     // left is called when the client's stream is reset
 	parks     bool     // the answer is awaited without a goroutine; see park
+	unsent    int      // bytes at the end of out that are to be written yet
 	detached  bool     // the client's stream is finished by the exchange
 	admitted  bool     // the answer that was awaited has come to this:
 	pending   *failure // or nil
@@ -92,6 +93,7 @@ type state struct {
 	ended   bool  // the stream of the client has been ended
 	keep    bool  // the client's connection can be used again
 	lingers bool  // the client may still be sending
+	said    bool  // the answer was written to its end
 }
 
 // maxTries bounds the attempts of one exchange, whatever a route asks for.
@@ -141,6 +143,14 @@ func (x *exchange) blank() []byte {
 	return x.out[:0]
 }
 
+// letGo gives x.out back, in which nothing is left, where blank would get another.
+func (x *exchange) letGo() {
+	if x.stream == nil && x.branch == nil {
+		socket.PutBuffer(x.out)
+		x.out = nil
+	}
+}
+
 // tick looks at the clock.
 func (x *exchange) tick() int64 {
 	x.now = socket.Now()
@@ -167,9 +177,16 @@ func (x *exchange) finish() {
 	if x.head != nil {
 		socket.PutBuffer(x.head)
 	}
-	if x.lingers && !x.keep {
+	if !x.keep && (x.lingers || x.said && x.surplus()) {
 		x.conn.linger()
 	}
+}
+
+// surplus reports whether the client has sent more than the request that was the
+// last one: to close on it would take from it what it has not read of the answer.
+func (x *exchange) surplus() bool {
+	sock := x.conn.sock
+	return len(sock.Buffered()) > x.headLen+x.body.raw || sock.Peek() == socket.Readable
 }
 
 // readHead reads the head of a request. When it reports false there is nothing
@@ -183,7 +200,7 @@ func (x *exchange) readHead() bool {
 	sock, deadline := x.conn.sock, int64(0)
 	for {
 		n, err := http1.ParseRequest(sock.Buffered(), &x.req, &x.site.limits)
-		if errors.Is(err, http1.ErrHTTP2Preface) {
+		if errors.Is(err, http1.ErrHTTP2Preface) && x.conn.mayBegin() {
 			x.conn.preface = true
 			return false
 		}
@@ -203,6 +220,7 @@ func (x *exchange) readHead() bool {
 			x.headEnded(err, silence)
 			return false
 		}
+		x.tick()
 	}
 }
 

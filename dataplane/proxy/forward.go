@@ -144,7 +144,7 @@ func (x *exchange) pursue(fail *failure) *failure {
 		if fail == nil || fail == awaits {
 			return fail
 		}
-		x.mayWait()
+		x.stepAside()
 		x.noteFailure(fail)
 		if !fail.granted {
 			x.endUpload() // it could read more than is kept
@@ -182,7 +182,7 @@ func (x *exchange) retreat() bool {
 
 // pause waits, holding nothing. It is false if the client has gone meanwhile.
 func (x *exchange) pause(length time.Duration) bool {
-	x.mayWait()
+	x.stepAside()
 	x.heed()
 	left := newBell()
 	if !x.tie(left) {

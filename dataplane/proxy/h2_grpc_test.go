@@ -1,13 +1,10 @@
 package proxy_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
 	"net"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -20,62 +17,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 )
-
-// TestInterop runs the interoperability tests of grpc-go, client and server,
-// through the data plane. They end their process on a fault, so each has one of
-// its own.
-func TestInterop(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a program")
-	}
-	program := filepath.Join(t.TempDir(), "interop")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
-	build.Dir = filepath.Join("testdata", "interop")
-	buildOrSkip(t, build)
-	g := start(t, singleOver("HTTP/2", runServer(t, program)))
-	out, err := exec.CommandContext(t.Context(), program, g.listener.Addr().String()).CombinedOutput()
-	if n := strings.Count(string(out), "\n"); err != nil || n != 14 {
-		t.Fatalf("%v after %d cases\n%s", err, n, out)
-	}
-}
-
-// buildOrSkip builds a program of other modules, or skips the test where these
-// cannot be had.
-func buildOrSkip(t *testing.T, build *exec.Cmd) {
-	t.Helper()
-	out, err := build.CombinedOutput()
-	if err == nil {
-		return
-	}
-	if strings.Contains(string(out), "dial tcp") || strings.Contains(string(out), "module lookup disabled") {
-		t.Skipf("the modules of the suite cannot be had here: %s", out)
-	}
-	t.Fatalf("%v\n%s", err, out)
-}
-
-// runServer runs the program as a server until the test ends, and returns its
-// address.
-func runServer(t *testing.T, program string) string {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	server := exec.CommandContext(ctx, program)
-	out, err := server.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cancel()
-		_ = server.Wait()
-	})
-	address, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(address)
-}
 
 // calls is a service that tells what it sees of its calls.
 type calls struct {

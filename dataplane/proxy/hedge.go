@@ -36,7 +36,7 @@ type lane struct {
 // race makes attempts until there is an answer or nothing more to try. Only
 // complete requests come here that may be sent twice. What loses is cancelled.
 func (x *exchange) race() *failure {
-	x.mayWait()
+	x.stepAside()
 	hedge := x.route.route.Forward.Hedge
 	r := &race{x: x, hedge: retry.Hedge{After: hedge.After, Max: hedge.Max}, results: make(chan *lane, maxTries), left: newBell()}
 	defer r.end()

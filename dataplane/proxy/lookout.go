@@ -29,6 +29,7 @@ type lookout struct {
 const (
 	lookEvery     = 40 * time.Millisecond
 	lookAfter     = int64(10 * time.Millisecond) // who waits for less is not looked at
+	looksInRow    = 64                           // before others may enter and leave
 	looksPerRound = 2000                         // in larger crowds each has its turn
 	quietRounds   = 25                           // after which a connection that waits for nothing is let go
 )
@@ -149,6 +150,11 @@ func (l *lookout) round(now int64) bool {
 		case now-since > lookAfter:
 			looks++
 			c.lookAt(since)
+			if looks%looksInRow == 0 { // loops may wait for mu
+				l.mu.Unlock()
+				runtime.Gosched()
+				l.mu.Lock()
+			}
 			fallthrough
 		default:
 			c.wait.quiet = 0

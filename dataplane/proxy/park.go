@@ -14,9 +14,10 @@ import (
 // A call of gRPC, or another small exchange of a client of HTTP/2, needs no
 // goroutine of its own: the one that handles what a client's connection has brought
 // sends its request on and takes the next. Where the upstream speaks HTTP/2 too,
-// the goroutine that reads from it passes the answer back. An upstream of HTTP/1 is
-// looked at when all requests that came together have been sent: by then it may
-// have answered. Whatever does not go as smoothly goes on with a worker, which may
+// the goroutine that reads from it passes the answer back, and where it speaks HTTP/1
+// in clear, the loop that waits for its connection. To such upstreams the requests that
+// came together are sent one right after the other: to wake a peer is much of what a
+// small write costs. Whatever does not go as smoothly goes on with a worker, which may
 // wait.
 
 // awaits is no failure: the exchange goes on when its answer has come.
@@ -30,13 +31,24 @@ func (x *exchange) mayWait() {
 	}
 }
 
+// stepAside lets others be served before this exchange waits for something that is
+// no socket.
+func (x *exchange) stepAside() {
+	switch {
+	case x.h2 != nil:
+		x.h2.MayWait()
+	case x.stream == nil && x.branch == nil:
+		x.conn.sock.StepAside()
+	}
+}
+
 // mayPark reports whether the answer can be awaited without a goroutine: the first
 // time, with all of the request sent.
 func (x *exchange) mayPark() bool {
 	if x.h2 == nil || x.detached || x.upload != nil || x.protocol != nil || !x.route.prompt {
 		return false
 	}
-	return x.attempt.stream != nil || x.cluster.Config().TLS == nil && x.h2.OthersReady()
+	return x.attempt.stream != nil || x.cluster.Config().TLS == nil
 }
 
 // park leaves the exchange to whoever brings its answer. It is not the caller's
@@ -44,10 +56,15 @@ func (x *exchange) mayPark() bool {
 func (x *exchange) park() {
 	x.parks, x.detached = false, true
 	x.heed()
+	if x.unsent > 0 {
+		x.h2.Detach()
+		x.h2.Continue(x)
+		return
+	}
 	x.shed()
 	x.h2.Detach()
-	if x.attempt.stream == nil {
-		x.h2.Continue(x)
+	if x.attempt.up != nil {
+		x.awaitUp()
 		return
 	}
 	if !x.attempt.stream.Await(x, earlier(x.headDeadline(), x.glance())) {
@@ -103,14 +120,67 @@ func (x *exchange) Answered(whole bool, now int64) {
 	}
 }
 
+// awaitUp leaves the exchange to the loop, or goes on with what is there already.
+func (x *exchange) awaitUp() {
+	if x.attempt.up.Await(x, x.headDeadline()) {
+		return
+	}
+	x.equip()
+	if !x.passReady() {
+		x.h2.Continue(x)
+	}
+}
+
+// Arrived goes on with an exchange of whose answer over HTTP/1 something has come, on
+// the loop if all of it is there and the client takes it at once. It may be that the
+// loop tells of what was read before: then that is awaited anew.
+func (x *exchange) Arrived(now int64) {
+	defer x.guard()
+	x.now = max(now, x.attempt.sentAt)
+	if x.attempt.up.FillOnce() == 0 {
+		x.awaitUp()
+		return
+	}
+	x.equip()
+	if !x.passReady() {
+		x.h2.Continue(x)
+	}
+}
+
+// Roused goes on with an exchange whose answer over HTTP/1 will not come, or cannot be
+// awaited any more.
+func (x *exchange) Roused() { x.h2.Continue(x) }
+
 // Continue goes on with a worker.
 func (x *exchange) Continue() {
 	defer x.guard()
 	x.equip()
 	x.tick()
-	if x.attempt.up == nil || x.admitted || !x.passReady() {
-		x.proceed()
+	if x.unsent > 0 {
+		x.post()
+		return
 	}
+	if up := x.attempt.up; up != nil && !x.admitted {
+		up.FillOnce()
+		if x.passReady() {
+			return
+		}
+	}
+	x.proceed()
+}
+
+// post sends the request to an upstream of HTTP/1 and leaves the exchange to the loop.
+func (x *exchange) post() {
+	a := &x.attempt
+	n := a.up.WriteNow(x.out)
+	if x.unsent -= n; x.unsent > 0 {
+		a.sent = n > 0
+		x.proceed()
+		return
+	}
+	a.sent, a.sentAt, a.facts.SentAt = true, x.now, x.now
+	x.shed()
+	x.awaitUp()
 }
 
 // proceed waits for what is still missing.
@@ -122,12 +192,25 @@ func (x *exchange) proceed() {
 	case x.admitted:
 	case x.clientGone():
 		fail = x.broken(errClientGone)
+	case x.unsent > 0:
+		fail = x.sendRest()
 	default:
 		fail = x.awaitHead()
 	}
 	x.conclude(x.pursue(fail))
 	x.finish()
 	x.retire()
+}
+
+// sendRest writes what of the request could not be written at once, and waits for the
+// head of the answer.
+func (x *exchange) sendRest() *failure {
+	rest := x.out[len(x.out)-x.unsent:]
+	x.unsent = 0
+	if fail := x.sendAll(rest, nil); fail != nil {
+		return fail
+	}
+	return x.awaitHead()
 }
 
 // passWhole passes an answer on that is all there, and ends the exchange. It
@@ -144,15 +227,14 @@ func (x *exchange) passWhole() bool {
 	return x.pending == nil && ok && x.passAll(data, trailers)
 }
 
-// passReady is passWhole for an answer over HTTP/1 that can be read at once.
+// passReady is passWhole for an answer over HTTP/1 that has been read.
 func (x *exchange) passReady() bool {
 	up := x.attempt.up
-	up.FillOnce()
 	n, err := http1.ParseResponse(up.Buffered(), &x.resp, nil, x.req.Method)
 	if err != nil || n == 0 || x.resp.Status < 200 || x.resp.Body.Kind > message.BodyLength || int64(len(up.Buffered())-n) < x.resp.Body.Length {
 		return false
 	}
-	x.noteFirstByte()
+	x.firstByteAt(x.now)
 	if x.pending, x.admitted = x.admit(n), true; x.pending != nil {
 		return false
 	}

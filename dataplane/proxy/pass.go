@@ -25,6 +25,7 @@ func (x *exchange) pass() *failure {
 		return nil
 	}
 	defer p.Close()
+	x.stepAside()
 	x.attempt.up.Conn.Release()
 	for !x.decoder.Done() {
 		if err := x.takeInto(p); err != nil {

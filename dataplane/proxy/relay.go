@@ -51,8 +51,11 @@ func (x *exchange) relay() {
 		x.cut(fail, body.Kind)
 		return
 	}
-	x.noteCall(x.trailers())
-	x.reuse()
+	x.said = true
+	if x.attempt.endpoint != nil {
+		x.noteCall(x.trailers())
+		x.reuse()
+	}
 }
 
 // answerHead writes the head of the answer: on HTTP/1 into x.out, to leave with
@@ -124,7 +127,20 @@ func (x *exchange) relayBody(kind message.BodyKind) *failure {
 	case kind == message.BodyChunked:
 		x.out = http1.AppendTrailers(x.out, x.trailers())
 	}
-	return x.flush()
+	if x.attempt.up == nil || x.upload != nil {
+		return x.flush()
+	}
+	// Its next user need not wait for the client.
+	x.noteCall(x.trailers())
+	x.putBack()
+	x.settleNow()
+	if x.keep && x.conn.sock.WriteLater(x.out, x.idleDeadline()) {
+		x.out = nil
+		return nil
+	}
+	fail := x.flush()
+	x.tick()
+	return fail
 }
 
 // more waits for the next piece of the answer's body.
@@ -285,8 +301,14 @@ func (x *exchange) cut(fail *failure, kind message.BodyKind) {
 	}
 }
 
-// reuse puts the upstream's connection back, if it can carry another exchange.
+// reuse puts the upstream's connection back, if it can carry another exchange, and
+// ends the attempt.
 func (x *exchange) reuse() {
+	x.putBack()
+	x.settle()
+}
+
+func (x *exchange) putBack() {
 	x.finishUpload()
 	whole := x.endUpload()
 	x.untie()
@@ -294,7 +316,6 @@ func (x *exchange) reuse() {
 	x.lingers = x.lingers || !x.body.finished()
 	if st := x.attempt.stream; st != nil {
 		st.Finish()
-		x.settle()
 		return
 	}
 	up := x.attempt.up
@@ -304,5 +325,4 @@ func (x *exchange) reuse() {
 	} else {
 		up.Discard()
 	}
-	x.settle()
 }

@@ -97,7 +97,7 @@ func (x *exchange) gather() *failure {
 	if hedge == nil || !x.body.streams || x.protocol != nil || x.req.Continue || !x.req.Idempotent() || x.req.Body.Length > replayBytes {
 		return nil
 	}
-	x.mayWait()
+	x.stepAside()
 	for limit := x.now + int64(hedge.After); !x.bodyDecoder.Done(); {
 		room, fail := x.gatherMore()
 		if fail != nil || !room {

@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/headgate/headgate/dataplane/http2"
 	"github.com/headgate/headgate/dataplane/message"
@@ -32,6 +33,11 @@ type clientStream interface {
 // so they must not mix with those of HTTP/1.
 var streamPool = sync.Pool{New: func() any { return newExchange() }}
 
+// askClientAfter is the silence after which a client of HTTP/2 with streams open is asked
+// whether it is still there (RFC 9113 section 6.7): one that is gone without a word would
+// hold a tunnel for ever.
+const askClientAfter = 30 * time.Second
+
 // serveHTTP2 serves the streams of a client that speaks HTTP/2, until the
 // connection ends. Each is an exchange of its own.
 func (c *Conn) serveHTTP2() {
@@ -47,6 +53,7 @@ func (c *Conn) serveHTTP2() {
 		MaxTargetBytes:       l.MaxTargetBytes,
 		HeaderTimeout:        l.HeaderTimeout,
 		IdleTimeout:          l.IdleTimeout,
+		PingAfter:            askClientAfter,
 		ExtendedConnect:      true,
 	}, func(st *http2.Stream) { c.serveStream(st, st) })
 	c.http2.Store(s)

@@ -90,13 +90,16 @@ func (x *exchange) tunnel() {
 		return
 	}
 	up := x.upstreamEnd()
+	if x.attempt.up != nil {
+		x.attempt.up.Depart()
+	}
 	if x.stream != nil {
 		x.heed()
 		x.join(streamEnd{x.stream}, up)
 		return
 	}
 	client := x.conn.sock
-	client.Leave()
+	client.Depart()
 	client.Consume(x.headLen + x.body.raw)
 	x.headLen, x.body.raw = 0, 0
 	x.conn.hold(up)

@@ -29,7 +29,7 @@ func stormSockets(t *testing.T) int {
 	return n
 }
 
-// streamsOfAConnection is how many tunnels of HTTP/2 share a connection here; the
+// streamsOfAConnection is how many tunnels of HTTP/2 or HTTP/3 share a connection here; the
 // listener allows 128.
 const streamsOfAConnection = 100
 
@@ -37,7 +37,7 @@ const streamsOfAConnection = 100
 // live that take away their route, their cluster and the endpoint they run to.
 func TestTunnelsThroughAStorm(t *testing.T) {
 	n := stormSockets(t)
-	for _, w := range byteWires {
+	for _, w := range wires {
 		t.Run(w.client+" to "+w.upstream, func(t *testing.T) { tunnelsThroughAStorm(t, w, n) })
 	}
 }

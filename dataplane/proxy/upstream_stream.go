@@ -18,11 +18,13 @@ func (x *exchange) connectStream() *failure {
 		a.stream, a.from, a.facts.Reused = st, st, true
 		if x.h2 != nil {
 			st.OnBehalf(x.h2)
+		} else {
+			x.stepAside() // a loop does not wait for streams
 		}
 		return nil
 	}
-	x.mayWait()
-	st, reused, err := a.endpoint.Stream(x.conn.shard, a.deadline)
+	x.stepAside()
+	st, reused, err := a.endpoint.Stream(x.conn.shard, x, a.deadline)
 	x.tick()
 	if err != nil {
 		return x.connectFailure(err)
@@ -53,6 +55,7 @@ func (x *exchange) sendStream() *failure {
 			return fail
 		}
 	}
+	x.letGo()
 	if x.h2 == nil || !written {
 		x.tick() // what is written at once has the time of what came with it
 	}
@@ -175,7 +178,7 @@ func (x *exchange) streamHead() http2.RequestHead {
 			x.fields.AddID(f.ID, f.Name, f.Value)
 		}
 	}
-	x.out = x.out[:0]
+	x.out = x.blank()
 	x.addForwarded()
 	if x.facts.Trace.Rewrite && !x.route.request.dropsID(message.Traceparent) {
 		x.addOut(message.Traceparent, x.facts.AppendTraceparent(x.out))

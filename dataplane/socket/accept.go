@@ -23,7 +23,7 @@ type Listening struct {
 	look func(fd uintptr)
 
 	// of the call that is under way
-	conn *Accepted
+	conn *Stream
 	err  error
 }
 
@@ -65,7 +65,7 @@ func (s *Listening) Close() error {
 
 // Accept lets others run and then waits for a connection. The error is
 // os.ErrDeadlineExceeded, net.ErrClosed or what the kernel says.
-func (s *Listening) Accept() (*Accepted, error) {
+func (s *Listening) Accept() (*Stream, error) {
 	runtime.Gosched() // after one client others are likely, and a look in vain costs as much as they do
 	if err := s.raw.Read(s.wait); errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil, err
@@ -77,7 +77,7 @@ func (s *Listening) Accept() (*Accepted, error) {
 
 // AcceptNow accepts a connection that waits already, also when the deadline has
 // passed; syscall.EAGAIN says that there is none.
-func (s *Listening) AcceptNow() (*Accepted, error) {
+func (s *Listening) AcceptNow() (*Stream, error) {
 	if err := s.raw.Control(s.look); err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (s *Listening) AcceptNow() (*Accepted, error) {
 
 // acceptNow accepts as raw.go writes and reads: the scheduler does not hear of
 // the call. The error is a syscall.Errno.
-func acceptNow(listening int) (*Accepted, error) {
+func acceptNow(listening int) (*Stream, error) {
 	var from syscall.RawSockaddrAny
 	for {
 		size := uint32(unsafe.Sizeof(from))
@@ -95,7 +95,7 @@ func acceptNow(listening int) (*Accepted, error) {
 		switch errno {
 		case syscall.EINTR:
 		case 0:
-			return &Accepted{fd: int(fd), peer: addressOf(&from)}, nil
+			return &Stream{fd: int(fd), peer: addressOf(&from)}, nil
 		default:
 			return nil, errno
 		}

@@ -25,6 +25,9 @@ type question struct {
 // spent says that p is of GetBuffer and not needed any more: it is given back when
 // all of it is written, before anything is awaited.
 func (c *Conn) Ask(p []byte, spent bool, look, deadline int64) (n int, err error) {
+	if t, a := c.task(); t != nil && c.in == nil {
+		return c.askInLoop(t, a, p, spent, look, deadline)
+	}
 	if c.try == nil || c.in != nil || c.watch != nil {
 		if n, err = c.Write(p, deadline); err != nil {
 			return n, nil //nolint:nilerr // the next Write says it

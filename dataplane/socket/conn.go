@@ -35,7 +35,8 @@ type Conn struct {
 	wire  wire            // without TLS
 
 	interrupted atomic.Bool
-	serving     atomic.Bool // Watch does
+	serving     atomic.Bool // Watch does, or a loop
+	closed      atomic.Bool // Close was called
 
 	// Owned by the reader.
 	in        []byte // nil while nothing is held
@@ -50,7 +51,9 @@ type Conn struct {
 	look      func(fd uintptr)
 	ask       func(fd uintptr) bool
 	question  question
-	watch     *watch // nil unless Watch serves it
+	watch     *watch // nil unless Watch or a loop serves it
+	call      *call  // of those who await something; nil: nobody has yet
+	rider     *watch // of whom a loop serves who uses the connection; or nil
 	peeked    State
 	first     [1]byte // of what TLS gives, while no buffer is held
 
@@ -101,6 +104,7 @@ func (c *Conn) Release() {
 // Discard. While Watch serves the connection, the descriptor is its own: Close
 // ends both directions then, and the connection is to be closed after Watch.
 func (c *Conn) Close() error {
+	c.closed.Store(true) // before the look at serving: see watched
 	if c.serving.Load() {
 		return c.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
 	}
@@ -111,6 +115,9 @@ func (c *Conn) Close() error {
 func (c *Conn) Discard() {
 	c.r, c.w = 0, 0
 	c.Release()
+	if c.call != nil {
+		c.call.stop()
+	}
 }
 
 // Fill waits for bytes and adds them to Buffered. want is a hint of how much
@@ -119,6 +126,9 @@ func (c *Conn) Discard() {
 // ErrFull means that no buffer may be larger; io.EOF that the peer has closed
 // its side; io.ErrUnexpectedEOF that it has done so without ending TLS first.
 func (c *Conn) Fill(want int, deadline int64) error {
+	if t, a := c.task(); t != nil {
+		return c.fillInLoop(t, a, want, deadline)
+	}
 	if err := c.makeRoom(want); err != nil {
 		return err
 	}
@@ -173,12 +183,15 @@ const fired = 1
 
 // armRead makes the read timer fire at the deadline or before.
 func (c *Conn) armRead(deadline int64) error {
-	if deadline != 0 && (c.readArmed <= fired || c.readArmed > deadline) {
+	switch {
+	case c.watch.loops():
+		c.watch.until = deadline
+	case deadline != 0 && (c.readArmed <= fired || c.readArmed > deadline):
 		if err := c.net.SetReadDeadline(At(deadline)); err != nil {
 			return err
 		}
 		c.readArmed = deadline
-	} else if deadline == 0 && c.readArmed != 0 && c.readArmed <= Now() {
+	case deadline == 0 && c.readArmed != 0 && c.readArmed <= Now():
 		if err := c.net.SetReadDeadline(noDeadline); err != nil {
 			return err
 		}
@@ -195,7 +208,7 @@ func (c *Conn) readOnce(want int) (int, error) {
 	if c.under != nil && c.in == nil {
 		return endIsNoError(c.under.judge(c.readSecure(want)))
 	}
-	if w := c.watched(); w != nil && c.under == nil {
+	if w := c.reader(); w != nil && c.under == nil {
 		return w.fill(want)
 	}
 	if c.try == nil || c.in != nil {

@@ -64,7 +64,7 @@ func NewDoor() (*Door, error) {
 
 // Await calls enter, which must not wait, when there is something to read from a
 // connection, or when that has taken too long.
-func (d *Door) Await(a *Accepted, enter func()) {
+func (d *Door) Await(a *Stream, enter func()) {
 	a.door = d
 	if !d.receive(a, enter) {
 		enter()
@@ -72,7 +72,7 @@ func (d *Door) Await(a *Accepted, enter func()) {
 }
 
 // receive gives a guest a place, if there is one.
-func (d *Door) receive(a *Accepted, enter func()) bool {
+func (d *Door) receive(a *Stream, enter func()) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -194,8 +194,12 @@ func (d *Door) answer(fd uintptr) bool {
 }
 
 // pollNow is what has happened.
-func pollNow(fd int, events []unix.EpollEvent) int {
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(events))), uintptr(len(events)), 0, 0, 0)
+func pollNow(fd int, events []unix.EpollEvent) int { return pollFor(fd, events, 0) }
+
+// pollFor is what happens within so many milliseconds, or until the thread gets a
+// signal.
+func pollFor(fd int, events []unix.EpollEvent, ms int) int {
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(events))), uintptr(len(events)), uintptr(ms), 0, 0)
 	if errno != 0 {
 		return 0
 	}
@@ -203,7 +207,7 @@ func pollNow(fd int, events []unix.EpollEvent) int {
 }
 
 // forget has the door's poller know nothing of a connection that others wait for.
-func (d *Door) forget(a *Accepted) {
+func (d *Door) forget(a *Stream) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.closed {
@@ -213,7 +217,7 @@ func (d *Door) forget(a *Accepted) {
 
 // tell has the door's poller know a connection, and say once that there is something
 // to read, or forget it. The caller holds mu, and the door is open.
-func (d *Door) tell(a *Accepted, op int, place, visit int32) bool {
+func (d *Door) tell(a *Stream, op int, place, visit int32) bool {
 	if !a.hold() {
 		return false
 	}

@@ -85,16 +85,18 @@ func TestOutboxOrder(t *testing.T) {
 	}
 }
 
-// fill writes until there is no more room.
-func fill(t *testing.T, fd int) {
+// fill writes until there is no more room, and returns how much that was.
+func fill(t *testing.T, fd int) (written int) {
 	t.Helper()
 	chunk := make([]byte, 64<<10)
 	for {
-		if _, err := sendNow(fd, chunk); err == syscall.EAGAIN {
-			return
+		n, err := sendNow(fd, chunk)
+		if err == syscall.EAGAIN {
+			return written
 		} else if err != nil {
 			t.Fatal(err)
 		}
+		written += n
 	}
 }
 

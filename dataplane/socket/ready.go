@@ -8,7 +8,7 @@ func (c *Conn) FillReady() int {
 	if c.try == nil || c.in == nil || c.w == len(c.in) {
 		return 0
 	}
-	if w := c.watched(); w != nil {
+	if w := c.reader(); w != nil {
 		w.dry = false // it may have come meanwhile
 		n, _ := w.receive(c.in[c.w:])
 		c.w += n
@@ -30,6 +30,11 @@ func (c *Conn) FillReady() int {
 func (c *Conn) FillOnce() int {
 	if c.in != nil || c.try == nil {
 		return c.FillReady()
+	}
+	if a, ok := c.net.(*Stream); ok {
+		n, _ := c.receive(a, 0)
+		c.w += n
+		return n
 	}
 	if c.once == nil {
 		c.once = func(fd uintptr) bool {

@@ -137,6 +137,24 @@ func TestFillReady(t *testing.T) {
 	}
 }
 
+// TestWriteNow writes what there is room for, and says nothing of what goes wrong.
+func TestWriteNow(t *testing.T) {
+	c, far := pair(t)
+	if n := c.WriteNow([]byte("now")); n != 3 {
+		t.Errorf("%d bytes", n)
+	}
+	expect(t, far, "now")
+	for total := 0; c.WriteNow(make([]byte, LargeBuffer)) == LargeBuffer; {
+		if total += LargeBuffer; total > 1<<30 {
+			t.Fatal("there is room for everything")
+		}
+	}
+	_ = c.Close()
+	if n := c.WriteNow([]byte("x")); n != 0 {
+		t.Errorf("%d bytes after Close", n)
+	}
+}
+
 // TestWriteDeadline says how much was taken, and goes on after.
 func TestWriteDeadline(t *testing.T) {
 	c, far := pair(t)

@@ -101,13 +101,6 @@ func (u *Under) read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// watched tells the wire by whom it is watched. u may be nil.
-func (u *Under) watched(w *watch) {
-	if u != nil {
-		u.watch = w
-	}
-}
-
 // fillSecureNow is FillNow for TLS.
 func (c *Conn) fillSecureNow() (bool, error) {
 	c.under.brisk = true
@@ -178,8 +171,13 @@ func (u *Under) flush() error {
 
 // push writes until the deadline has passed. The caller holds mu.
 func (u *Under) push(p []byte) (n int, err error) {
-	if n = u.wire.write(p, u.watch.reads()); n == len(p) {
-		return n, nil
+	if u.watch.loops() {
+		n, err = u.pushInLoop(p)
+	} else {
+		n = u.wire.write(p, u.watch.reads())
+	}
+	if n == len(p) || err != nil {
+		return n, err
 	}
 	for {
 		deadline := u.deadline.Load()

@@ -17,8 +17,6 @@ import (
 // secured is a TLS server's end as a Conn, and the client's as TLS and TCP.
 func secured(t testing.TB) (*Conn, *tls.Conn, *net.TCPConn) {
 	t.Helper()
-	ca := testca.New(t, "authority")
-	pair := ca.Issue([]string{"a.example"}).TLS(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -34,16 +32,40 @@ func secured(t testing.TB) (*Conn, *tls.Conn, *net.TCPConn) {
 	}
 	_ = near.(*net.TCPConn).SetWriteBuffer(64 << 10)
 	_ = far.(*net.TCPConn).SetReadBuffer(64 << 10)
-	server := tls.Server(NewUnder(near), &tls.Config{Certificates: []tls.Certificate{pair}, SessionTicketsDisabled: true})
-	client := tls.Client(far, &tls.Config{RootCAs: ca.Pool(), ServerName: "a.example"})
-	shaken := make(chan error, 1)
-	go func() { shaken <- client.Handshake() }()
-	if err := errors.Join(server.Handshake(), <-shaken); err != nil {
+	c, client := secure(t, near, far)
+	return c, client, far.(*net.TCPConn)
+}
+
+// secure makes a connection one of TLS: the server's end as a Conn, and the client's.
+func secure(t testing.TB, near, far net.Conn) (*Conn, *tls.Conn) {
+	t.Helper()
+	c, client, err := newTrust(t).secure(near, far)
+	if err != nil {
 		t.Fatal(err)
 	}
-	c := New(server)
 	t.Cleanup(func() { _ = far.Close(); _ = c.Close(); c.Discard() })
-	return c, client, far.(*net.TCPConn)
+	return c, client
+}
+
+// trust is how both ends of TLS are set up.
+type trust struct{ server, client *tls.Config }
+
+func newTrust(t testing.TB) trust {
+	t.Helper()
+	ca := testca.New(t, "authority")
+	pair := ca.Issue([]string{"a.example"}).TLS(t)
+	return trust{
+		&tls.Config{Certificates: []tls.Certificate{pair}, SessionTicketsDisabled: true},
+		&tls.Config{RootCAs: ca.Pool(), ServerName: "a.example", DynamicRecordSizingDisabled: true},
+	}
+}
+
+func (s trust) secure(near, far net.Conn) (*Conn, *tls.Conn, error) {
+	server, client := tls.Server(NewUnder(near), s.server), tls.Client(far, s.client)
+	shaken := make(chan error, 1)
+	go func() { shaken <- client.Handshake() }()
+	err := errors.Join(server.Handshake(), <-shaken)
+	return New(server), client, err
 }
 
 // A record that the peer sent is read whole, though nothing was held when it

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // Handler serves a connection that is watched.
@@ -25,11 +27,12 @@ type Handler interface {
 	Woken(err error) bool
 }
 
-// watch is a connection that is being watched. The goroutine of Watch waits for
-// what can be read, and nothing else; a member of the crew runs while it stands
-// still. So all of it has one owner at a time.
+// watch is a connection that is being watched: by Watch, on a goroutine, or by a
+// loop, as one of its tasks. The goroutine of Watch waits for what can be read, and
+// nothing else; a member of the crew runs while it, or the loop, stands still. So all
+// of it has one owner at a time.
 //
-// The poller is told only once that somebody waits (syscall.RawConn), and what
+// The runtime's poller is told only once that somebody waits (syscall.RawConn), and what
 // comes later is remembered. A reader that asked for each read anew would have
 // to look before each wait, for fear of having missed something.
 type watch struct {
@@ -45,6 +48,33 @@ type watch struct {
 	away    bool  // others read
 	done    bool  // Watch is to return
 	err     error // that ended the wait of the member
+	until   int64 // when what TLS waits for in a loop must have come; 0: whenever
+
+	// Of a task of a loop. What is not atomic belongs to the loop's goroutine, or to
+	// the one on which the task is aside.
+	loop   *Loop // nil: Watch runs it
+	socket *Stream
+	over   func()
+	self   waiter
+	mode   atomic.Int32
+	fired  atomic.Bool // the timer has
+	waits  *slot       // nil: for nothing, or for what is written
+	limit  int64       // of the wait; 0: none
+	armed  int64       // when the timer fires; 0: not armed
+	row    int         // reads without a pause
+	young  bool        // the loop has not come by
+	seen   bool        // it has been served
+	parts  bool        // all that is left to do is to end TLS
+	crowd  *crowd      // guarded by loop.mu, as is the next
+	place  int
+	timer  *time.Timer
+	letter letter // what it writes, and waits for something
+
+	onItsOwn func() // proceedAside; nil until it is needed
+
+	later   letter // that it does not wait for; no bytes: there is none
+	laterBy int64  // when that must be written; 0: whenever
+	unpaid  error  // why it was not
 }
 
 // Watch serves a connection until the handler has had enough or the connection
@@ -55,12 +85,13 @@ func (c *Conn) Watch(crew *Crew, shard int, h Handler) {
 		c.serveAlone(h)
 		return
 	}
-	c.serving.Store(true)
-	defer c.serving.Store(false)
+	if a := c.stream(); a != nil && a.loop.Load() != nil {
+		_, _ = a.introduce() // the first read says it
+	}
 	w := &watch{conn: c, handler: h, shard: crew.shard(shard)}
 	w.step = w.ready
-	c.watch = w
-	c.under.watched(w)
+	defer c.watched(nil)
+	w.done = !c.watched(w)
 	for !w.done {
 		err := c.raw.Read(w.step)
 		w.inside = false
@@ -75,8 +106,17 @@ func (c *Conn) Watch(crew *Crew, shard int, h Handler) {
 			w.done = !h.Woken(c.interruption(err)) || c.armRead(h.Deadline()) != nil
 		}
 	}
-	c.watch = nil
-	c.under.watched(nil)
+}
+
+// watched tells all who have to know by whom the connection is watched. It reports false
+// if Close was called before; who calls it later leaves the descriptor to the watch.
+func (c *Conn) watched(w *watch) bool {
+	c.watch = w
+	if c.under != nil {
+		c.under.watch = w
+	}
+	c.serving.Store(w != nil)
+	return !c.closed.Load()
 }
 
 // interruption is ErrInterrupted for the deadline by which Interrupt ends waits.
@@ -94,6 +134,7 @@ func (c *Conn) interruption(err error) error {
 // read. It reports true to end the waiting.
 func (w *watch) ready(fd uintptr) bool {
 	w.fd, w.inside, w.dry = int(fd), true, false
+	stir()
 	return w.advance()
 }
 
@@ -126,6 +167,9 @@ func (w *watch) dismiss() {
 // rest prepares for a wait without a member, and reports whether there is to be
 // one.
 func (w *watch) rest() bool {
+	if w.loop != nil {
+		return w.handler.Rest()
+	}
 	if !w.counts && w.inside {
 		w.counts = true
 		countUnread(w.fd)
@@ -139,14 +183,21 @@ func (w *watch) rest() bool {
 // serve is what a member does for the connection. It prepares the rest too: the
 // stack of whoever waits stays small by doing nothing.
 func (w *watch) serve() signal {
-	if w.handler.Ready() && w.rest() {
+	if !w.parts && w.handler.Ready() && w.rest() {
 		return rest
+	}
+	_ = w.pay() // the connection ends anyway
+	if w.loop != nil && w.conn.under != nil {
+		_ = w.conn.CloseWrite() // here it may wait for room
 	}
 	return finish
 }
 
 // wait switches back until there may be something to read.
 func (w *watch) wait() error {
+	if w.loop != nil {
+		return w.waitInLoop()
+	}
 	w.member.yield(pause)
 	err := w.err
 	w.err = nil
@@ -159,6 +210,11 @@ func (w *watch) receive(p []byte) (int, error) {
 	if !w.inside || w.dry {
 		return 0, syscall.EAGAIN
 	}
+	if w.loop != nil {
+		n, err := readNow(w.fd, p)
+		w.dry = n < len(p) && !w.socket.ending.Load() // all of it, or an event follows (epoll(7))
+		return n, err
+	}
 	n, unread, err := receiveNow(w.fd, p)
 	w.dry = err == syscall.EAGAIN || n > 0 && unread == 0
 	return n, err
@@ -170,6 +226,9 @@ func (w *watch) read(p []byte) (int, error) {
 	for {
 		n, err := w.receive(p)
 		if err != syscall.EAGAIN {
+			if w.loop != nil {
+				w.giveWay()
+			}
 			return n, os.NewSyscallError("recvmsg", err)
 		}
 		if err := w.wait(); err != nil {
@@ -209,8 +268,8 @@ func (w *watch) take(want int) (int, error) {
 	return n, err
 }
 
-// watched is the watch that the reader has to go by, or nil.
-func (c *Conn) watched() *watch {
+// reader is the watch that the reader has to go by, or nil.
+func (c *Conn) reader() *watch {
 	if c.watch.reads() {
 		return c.watch
 	}
@@ -221,24 +280,46 @@ func (c *Conn) watched() *watch {
 // may be nil.
 func (w *watch) reads() bool { return w != nil && !w.away }
 
+// loops reports whether a loop does so. w may be nil.
+func (w *watch) loops() bool { return w.reads() && w.loop != nil }
+
 // Leave makes the connection one like any other until Ready returns: its methods
 // may then be called from the goroutines that their comments allow.
 func (c *Conn) Leave() {
-	w := c.watched()
+	w := c.reader()
 	if w == nil {
 		return
 	}
 	w.away = true
-	if w.inside {
+	if w.loop != nil {
+		w.owes()
+		w.mode.Store(aside)
+		w.member.yield(left)
+		w.payAside()
+	} else if w.inside {
 		w.member.yield(left)
 	}
 }
 
+// Aside reports whether Ready has left what serves the connection, by Leave or because
+// it had to wait.
+func (c *Conn) Aside() bool { return c.watch != nil && c.watch.away }
+
 // FillNow adds to Buffered what can be read without waiting, and reports whether
-// anything is buffered. The error is that of Fill.
+// anything is buffered. The error is that of Fill, or of what was to be written later.
 func (c *Conn) FillNow() (bool, error) {
+	there, err := c.fillNow()
+	if w := c.watch; w != nil && w.later.bytes != nil && (there || err != nil || w.later.done) {
+		if fault := w.pay(); fault != nil {
+			return false, fault
+		}
+	}
+	return there, err
+}
+
+func (c *Conn) fillNow() (bool, error) {
 	c.Release()
-	w := c.watched()
+	w := c.reader()
 	switch {
 	case c.r < c.w:
 		return true, nil

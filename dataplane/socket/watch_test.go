@@ -2,6 +2,7 @@ package socket
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,7 @@ type echo struct {
 	line  func(line []byte) (live bool)
 	rests chan struct{} // one message each time it begins to rest
 	woken func(err error) bool
+	rest  func() bool
 	held  atomic.Bool // a buffer, at rest
 }
 
@@ -54,30 +56,71 @@ func (e *echo) Rest() bool {
 	case e.rests <- struct{}{}:
 	default:
 	}
-	return true
+	return e.rest()
 }
 
 func (e *echo) Woken(err error) bool { return e.woken(err) }
 
+// A serving is one of the ways to serve a connection, by Watch or by Attend: what
+// Handler promises holds for both. It calls over at the end.
+type serving func(t *testing.T, c *Conn, crew *Crew, h Handler, over func())
+
+func watching(_ *testing.T, c *Conn, crew *Crew, h Handler, over func()) {
+	go func() {
+		defer over()
+		c.Watch(crew, 1, h)
+	}()
+}
+
+func attending(t *testing.T, c *Conn, crew *Crew, h Handler, over func()) {
+	t.Helper()
+	l, err := NewLoop(crew, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close(); <-l.ended })
+	attendingBy(l)(t, c, crew, h, over)
+}
+
+func attendingBy(l *Loop) serving {
+	return func(t *testing.T, c *Conn, _ *Crew, h Handler, over func()) {
+		t.Helper()
+		if !c.Attend(l, h, over) {
+			t.Fatal("a loop cannot serve it")
+		}
+	}
+}
+
 // watchEcho watches c until the test ends; done is closed when Watch returns.
 func watchEcho(t *testing.T, c *Conn, change func(*echo)) (e *echo, done chan struct{}) {
 	t.Helper()
+	return serveEcho(t, c, watching, change)
+}
+
+// serveEcho serves c until the test ends; done is closed when that is over.
+func serveEcho(t *testing.T, c *Conn, serve serving, change func(*echo)) (e *echo, done chan struct{}) {
+	t.Helper()
 	crew := NewCrew(2)
-	e = &echo{c: c, rests: make(chan struct{}, 1), woken: func(error) bool { return false }}
+	t.Cleanup(crew.Close)
+	e = newEcho(c)
+	change(e)
+	done = make(chan struct{})
+	serve(t, c, crew, e, func() {
+		_ = c.Close()
+		c.Discard()
+		close(done)
+	})
+	t.Cleanup(func() { _ = c.Close(); <-done })
+	return e, done
+}
+
+func newEcho(c *Conn) *echo {
+	e := &echo{c: c, rests: make(chan struct{}, 1), woken: func(error) bool { return false }, rest: func() bool { return true }}
 	e.line = func(line []byte) bool {
 		_, err := c.Write(line, 0)
 		return err == nil
 	}
-	change(e)
-	done = make(chan struct{})
-	go func() {
-		defer close(done)
-		c.Watch(crew, 1, e)
-		_ = c.Close()
-		c.Discard()
-	}()
-	t.Cleanup(func() { _ = c.Close(); <-done; crew.Close() })
-	return e, done
+	return e
 }
 
 // wires are the kinds of connections that are watched: TCP, which counts what is
@@ -130,6 +173,34 @@ func eachWire(t *testing.T, test func(t *testing.T, c *Conn, far net.Conn)) {
 	}
 }
 
+// eachServing runs a test for every kind of connection and every way to serve it: a
+// loop serves what was accepted.
+func eachServing(t *testing.T, test func(t *testing.T, c *Conn, far net.Conn, serve serving)) {
+	eachWire(t, func(t *testing.T, c *Conn, far net.Conn) { test(t, c, far, watching) })
+	for _, name := range []string{"accepted", "accepted unix"} {
+		t.Run(name+", by a loop", func(t *testing.T) {
+			c, far := wires[name](t)
+			test(t, c, far, attending)
+		})
+	}
+	for name, serve := range map[string]func(l *Loop) serving{"by a loop": attendingBy, "left by a loop": func(*Loop) serving { return watching }} {
+		t.Run("accepted tls, "+name, func(t *testing.T) {
+			l := newLoop(t)
+			c, far, _ := securedFor(t, l)
+			test(t, c, far, serve(l))
+		})
+	}
+}
+
+// securedFor is secured with a connection that a loop has known from the beginning.
+func securedFor(t testing.TB, l *Loop) (*Conn, *tls.Conn, net.Conn) {
+	t.Helper()
+	near, far := accepted(t, "tcp")
+	near.Join(l)
+	c, client := secure(t, near, far)
+	return c, client, far
+}
+
 func expect(t *testing.T, far net.Conn, want string) {
 	t.Helper()
 	_ = far.SetReadDeadline(time.Now().Add(10 * time.Second))
@@ -141,8 +212,8 @@ func expect(t *testing.T, far net.Conn, want string) {
 
 // TestWatchServes answers lines that come whole, in pieces, and several at once.
 func TestWatchServes(t *testing.T) {
-	eachWire(t, func(t *testing.T, c *Conn, far net.Conn) {
-		e, _ := watchEcho(t, c, func(*echo) {})
+	eachServing(t, func(t *testing.T, c *Conn, far net.Conn, serve serving) {
+		e, _ := serveEcho(t, c, serve, func(*echo) {})
 		for range 3 {
 			<-e.rests
 			go func() { _, _ = far.Write([]byte("one\n")) }()
@@ -163,9 +234,9 @@ func TestWatchServes(t *testing.T) {
 // TestWatchFullBuffer reads on where a read has filled the buffer: the poller
 // says nothing of what was there before.
 func TestWatchFullBuffer(t *testing.T) {
-	eachWire(t, func(t *testing.T, c *Conn, far net.Conn) {
+	eachServing(t, func(t *testing.T, c *Conn, far net.Conn, serve serving) {
 		lines := 0
-		_, done := watchEcho(t, c, func(e *echo) {
+		_, done := serveEcho(t, c, serve, func(e *echo) {
 			e.line = func([]byte) bool { lines++; return true }
 		})
 		line := append(bytes.Repeat([]byte("x"), SmallBuffer/4-1), '\n')
@@ -186,9 +257,9 @@ func TestWatchFullBuffer(t *testing.T) {
 // it rests.
 func TestWatchNoticesTheEnd(t *testing.T) {
 	for _, rests := range []bool{false, true} {
-		eachWire(t, func(t *testing.T, c *Conn, far net.Conn) {
+		eachServing(t, func(t *testing.T, c *Conn, far net.Conn, serve serving) {
 			hold := make(chan struct{})
-			e, done := watchEcho(t, c, func(e *echo) {
+			e, done := serveEcho(t, c, serve, func(e *echo) {
 				answer := e.line
 				e.line = func(line []byte) bool { <-hold; return answer(line) }
 			})
@@ -213,9 +284,9 @@ func TestWatchNoticesTheEnd(t *testing.T) {
 // a line and while nothing is read.
 func TestWatchClose(t *testing.T) {
 	for _, sent := range []string{"", "par", "whole\n"} {
-		eachWire(t, func(t *testing.T, c *Conn, far net.Conn) {
+		eachServing(t, func(t *testing.T, c *Conn, far net.Conn, serve serving) {
 			begun, hold := make(chan struct{}), make(chan struct{})
-			e, done := watchEcho(t, c, func(e *echo) {
+			e, done := serveEcho(t, c, serve, func(e *echo) {
 				e.line = func([]byte) bool { close(begun); <-hold; return true }
 			})
 			<-e.rests
@@ -237,9 +308,9 @@ func TestWatchClose(t *testing.T) {
 // TestWatchDeadline wakes a rest that takes too long, and goes on with it as the
 // handler says.
 func TestWatchDeadline(t *testing.T) {
-	eachWire(t, func(t *testing.T, c *Conn, far net.Conn) {
+	eachServing(t, func(t *testing.T, c *Conn, far net.Conn, serve serving) {
 		wakes := 0
-		_, done := watchEcho(t, c, func(e *echo) {
+		_, done := serveEcho(t, c, serve, func(e *echo) {
 			e.idle = Now() + int64(time.Millisecond)
 			e.woken = func(err error) bool {
 				if !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -260,9 +331,9 @@ func TestWatchDeadline(t *testing.T) {
 // TestWatchInterrupt ends a rest with ErrInterrupted, and what came before is
 // served.
 func TestWatchInterrupt(t *testing.T) {
-	eachWire(t, func(t *testing.T, c *Conn, far net.Conn) {
+	eachServing(t, func(t *testing.T, c *Conn, far net.Conn, serve serving) {
 		why := make(chan error, 1)
-		e, _ := watchEcho(t, c, func(e *echo) {
+		e, _ := serveEcho(t, c, serve, func(e *echo) {
 			e.idle = Now() + int64(time.Hour)
 			e.woken = func(err error) bool {
 				if !errors.Is(err, ErrInterrupted) {
@@ -283,9 +354,9 @@ func TestWatchInterrupt(t *testing.T) {
 
 // TestWatchLeave reads on another goroutine in the middle, then rests again.
 func TestWatchLeave(t *testing.T) {
-	eachWire(t, func(t *testing.T, c *Conn, far net.Conn) {
+	eachServing(t, func(t *testing.T, c *Conn, far net.Conn, serve serving) {
 		away := make(chan struct{})
-		e, _ := watchEcho(t, c, func(e *echo) {
+		e, _ := serveEcho(t, c, serve, func(e *echo) {
 			answer := e.line
 			e.line = func(line []byte) bool {
 				if string(line) != "away\n" {
@@ -312,14 +383,16 @@ func TestWatchLeave(t *testing.T) {
 
 // TestWatchAbort resets a connection from within.
 func TestWatchAbort(t *testing.T) {
-	c, far := pair(t)
-	_, done := watchEcho(t, c, func(e *echo) {
-		e.line = func([]byte) bool { c.Abort(); return false }
-	})
-	send(t, far, []byte("x\n"))
-	<-done
-	if n, err := far.Read(make([]byte, 1)); n > 0 || err == nil || err == io.EOF {
-		t.Errorf("%d, %v, want a reset", n, err)
+	for _, serve := range []serving{watching, attending} {
+		c, far := wires["accepted"](t)
+		_, done := serveEcho(t, c, serve, func(e *echo) {
+			e.line = func([]byte) bool { c.Abort(); return false }
+		})
+		send(t, far, []byte("x\n"))
+		<-done
+		if n, err := far.Read(make([]byte, 1)); n > 0 || err == nil || err == io.EOF {
+			t.Errorf("%d, %v, want a reset", n, err)
+		}
 	}
 }
 

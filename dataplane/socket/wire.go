@@ -32,7 +32,7 @@ type wire struct {
 // wireOf is the wire of a TCP or unix connection; that of another has no raw.
 func wireOf(c net.Conn) wire {
 	switch c.(type) {
-	case *Accepted, *net.TCPConn, *net.UnixConn:
+	case *Stream, *net.TCPConn, *net.UnixConn:
 		if raw, err := c.(syscall.Conn).SyscallConn(); err == nil {
 			return wire{raw: raw}
 		}

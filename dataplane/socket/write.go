@@ -21,7 +21,16 @@ func (c *Conn) Write(p []byte, deadline int64) (n int, err error) {
 	if c.under != nil {
 		return c.writeSecure(p, deadline)
 	}
-	if w := c.watched(); w != nil && w.inside {
+	if w := c.watch; w != nil && w.later.bytes != nil && !w.away {
+		if err = w.pay(); err != nil {
+			return 0, err
+		}
+	}
+	if t, a := c.task(); t != nil {
+		if n = t.sendInLoop(a, p); n < len(p) {
+			t.conn.Leave() // to wait until there is room
+		}
+	} else if w := c.reader(); w != nil && w.inside {
 		// An error comes again below.
 		n, _ = c.wire.send(w.fd, p, true)
 	} else {
@@ -47,6 +56,15 @@ func (c *Conn) Write(p []byte, deadline int64) (n int, err error) {
 			return n, os.ErrDeadlineExceeded
 		}
 	}
+}
+
+// WriteNow writes what there is room for, and reports how much that was: nothing over
+// TLS. What goes wrong shows at the next Write.
+func (c *Conn) WriteNow(p []byte) int {
+	if c.under != nil || c.watch != nil {
+		return 0
+	}
+	return c.wire.write(p, false)
 }
 
 // armWrite makes the write timer fire at the deadline or before.

@@ -90,6 +90,12 @@ func (e *Endpoint) dial(client pool.Client, deadline int64, protocols []string) 
 		return c, err
 	}
 	// Time spent waiting is not held against the endpoint.
+	return e.occupy(deadline, protocols)
+}
+
+// occupy opens a connection for a place that the caller has taken. If that fails, the
+// place is given back.
+func (e *Endpoint) occupy(deadline int64, protocols []string) (*pool.Conn, error) {
 	used := false
 	defer func() {
 		if !used { // also by a panic
@@ -100,8 +106,11 @@ func (e *Endpoint) dial(client pool.Client, deadline int64, protocols []string) 
 	if err != nil {
 		return nil, err
 	}
+	if opened, err = socket.Own(opened); err != nil {
+		return nil, &ConnectError{Address: e.address, Err: err}
+	}
 	used = true
-	c = e.pool.Add(socket.New(opened))
+	c := e.pool.Add(socket.New(opened))
 	c.Version = version
 	return c, nil
 }
@@ -111,17 +120,24 @@ func (e *Endpoint) acquire(client pool.Client, limit int64) (*pool.Conn, error) 
 	for {
 		c, err := e.pool.Acquire(limit, client)
 		switch {
-		case err == pool.ErrFull, err == pool.ErrShed:
-			return nil, ErrOverflow
-		case err == pool.ErrLeft:
-			return nil, ErrAbandoned
 		case err != nil:
-			return nil, ErrQueueTimeout
+			return nil, queueError(err)
 		case c == nil || !e.outdated(c):
 			return c, nil
 		}
 		c.Discard()
 	}
+}
+
+// queueError is why there was no turn, in the words of Dial.
+func queueError(err error) error {
+	switch err {
+	case pool.ErrFull, pool.ErrShed:
+		return ErrOverflow
+	case pool.ErrLeft:
+		return ErrAbandoned
+	}
+	return ErrQueueTimeout
 }
 
 // limit is the connect timeout from now, or the deadline if that is sooner.

@@ -44,11 +44,11 @@ var errFickle = errors.New("the endpoint agrees to another protocol each time (A
 // it must be fresh. What was agreed on last is tried first, so that requests that
 // come at once do not each open a connection to find out; each new connection may
 // tell otherwise. reused says that the connection has carried others. The errors
-// are those of Dial.
-func (e *Endpoint) Connect(shard int, deadline int64, fresh bool) (s *http2.Stream, c *pool.Conn, reused bool, err error) {
+// are those of DialHTTP1.
+func (e *Endpoint) Connect(shard int, client pool.Client, deadline int64, fresh bool) (s *http2.Stream, c *pool.Conn, reused bool, err error) {
 	for range maxChanges {
 		if e.agreed.Load() != agreedHTTP1 {
-			s, reused, err = e.Stream(shard, deadline)
+			s, reused, err = e.Stream(shard, client, deadline)
 			if errors.Is(err, errNoHTTP2) {
 				continue // and a connection for HTTP/1.1 is in the pool
 			}
@@ -59,7 +59,7 @@ func (e *Endpoint) Connect(shard int, deadline int64, fresh bool) (s *http2.Stre
 				return nil, c, c.Reused, nil
 			}
 		}
-		if c, err = e.Dial(deadline); err != nil {
+		if c, err = e.dial(client, deadline, nil); err != nil {
 			return nil, nil, false, err
 		}
 		if c.Reused || spokenOver(c.Net()) != protocolHTTP2 {
@@ -70,11 +70,12 @@ func (e *Endpoint) Connect(shard int, deadline int64, fresh bool) (s *http2.Stre
 	return nil, nil, false, &ConnectError{Address: e.address, Err: errFickle}
 }
 
-// adopt shares a connection that turned out to speak HTTP/2.
-func (e *Endpoint) adopt(shard int, c *pool.Conn) {
+// adopt shares a connection that turned out to speak HTTP/2. It waits until the server
+// has said how many streams it takes.
+func (e *Endpoint) adopt(shard int, conn *pool.Conn) {
 	e.agreed.Store(agreedHTTP2)
 	p := &e.streams.shards[shard%len(e.streams.shards)]
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.add(e, c)
+	c := p.add(e, conn)
+	_ = c.AwaitSettings(e.limit(0))
+	p.grownUp(e, c, false)
 }

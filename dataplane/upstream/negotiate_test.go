@@ -53,7 +53,7 @@ func either(t testing.TB, k *keys, c *chooser) *Endpoint {
 // spoken is the protocol that Connect came to; the way is given back.
 func (e *Endpoint) spoken(t testing.TB, shard int) string {
 	t.Helper()
-	s, c, _, err := e.Connect(shard, 0, false)
+	s, c, _, err := e.Connect(shard, nil, 0, false)
 	switch {
 	case err != nil:
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestALPNAtOnce(t *testing.T) {
 		var wrong atomic.Int64
 		for range 50 {
 			all.Go(func() {
-				s, c, _, err := e.Connect(0, 0, false)
+				s, c, _, err := e.Connect(0, nil, 0, false)
 				switch {
 				case err != nil || (s != nil) != (first == "h2"):
 					wrong.Add(1)

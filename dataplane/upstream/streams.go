@@ -31,24 +31,35 @@ type streamShard struct {
 type shared struct {
 	*http2.Client
 	conn *pool.Conn
+	// young says that the server has not said yet how many streams it takes. It
+	// refuses what is over that, so only the request that opened the connection
+	// has one.
+	young bool
 }
 
 // Stream is a stream to the endpoint over HTTP/2, on a connection that is there
-// or on a new one. reused says that the connection has carried others. The errors
-// are those of Dial.
-func (e *Endpoint) Stream(shard int, deadline int64) (s *http2.Stream, reused bool, err error) {
+// or on a new one. reused says that the connection has carried others. Where there
+// may be no more connections, and none has room, its client, if there is one, waits
+// for room. The errors are those of DialHTTP1.
+func (e *Endpoint) Stream(shard int, client pool.Client, deadline int64) (s *http2.Stream, reused bool, err error) {
 	shards := e.streams.shards
-	p := &shards[shard%len(shards)]
+	p, limit, place := &shards[shard%len(shards)], e.limit(deadline), false
 	for {
-		s, wait := p.take(e)
-		if s != nil {
+		s, wait, opens := p.take(e, place)
+		switch {
+		case s != nil:
 			return s, true, nil
-		}
-		if wait == nil {
+		case opens:
 			return e.openStream(p, deadline)
-		}
-		if err := p.await(wait, e.limit(deadline)); err != nil {
-			return nil, false, err
+		case wait != nil:
+			place = false
+			if err := p.await(wait, limit); err != nil {
+				return nil, false, err
+			}
+		default:
+			if s, place, err = e.awaitRoom(client, limit); s != nil || err != nil {
+				return s, s != nil, err
+			}
 		}
 	}
 }
@@ -67,6 +78,8 @@ func (p *streamShard) open(e *Endpoint) *http2.Stream {
 	for _, c := range p.clients {
 		if e.outdated(c.conn) {
 			c.Shutdown()
+		} else if c.young {
+			continue
 		} else if s, err := c.NewStream(); err == nil {
 			return s
 		}
@@ -75,18 +88,24 @@ func (p *streamShard) open(e *Endpoint) *http2.Stream {
 }
 
 // take makes a stream on a connection that has room. Without one, wait is what to
-// wait for; nil: the caller is the one that opens a connection.
-func (p *streamShard) take(e *Endpoint) (s *http2.Stream, wait chan struct{}) {
+// wait for; or else opens says that the caller has a place for one more connection and
+// is the one that opens it. place says that it has one already, which is given back
+// if it is not that.
+func (p *streamShard) take(e *Endpoint, place bool) (s *http2.Stream, wait chan struct{}, opens bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s := p.open(e); s != nil {
-		return s, nil
+	s = p.open(e)
+	if s == nil && p.dialing == nil {
+		if !place && !e.pool.Reserve() {
+			return nil, nil, false
+		}
+		p.dialing = make(chan struct{})
+		return nil, nil, true
 	}
-	if p.dialing != nil {
-		return nil, p.dialing
+	if place {
+		e.pool.Cancel()
 	}
-	p.dialing = make(chan struct{})
-	return nil, nil
+	return s, p.dialing, false
 }
 
 // await waits for the connection that another opens. The error is why it is not
@@ -104,48 +123,118 @@ func (p *streamShard) await(wait <-chan struct{}, limit int64) error {
 	return p.err
 }
 
+// awaitRoom waits until there is a stream on a connection of any shard, or a place
+// for one more connection. It may return with neither; then the caller looks again.
+func (e *Endpoint) awaitRoom(client pool.Client, limit int64) (s *http2.Stream, place bool, err error) {
+	look := func() bool {
+		s = e.streams.any(e)
+		return s != nil
+	}
+	if look() {
+		return s, false, nil
+	}
+	c, err := e.pool.AcquireShared(limit, client, look)
+	switch {
+	case err == pool.ErrRoom:
+		if s != nil || look() {
+			e.pool.Room() // and perhaps for one more
+		}
+		return s, false, nil
+	case err != nil:
+		return nil, false, queueError(err)
+	case c != nil:
+		_, err = e.overHTTP2(c) // one for HTTP/1.1: what is shared is not in the pool
+		return nil, false, err
+	}
+	return nil, true, nil
+}
+
+// any makes a stream on a connection of any shard that has room, or returns nil.
+func (t *streams) any(e *Endpoint) *http2.Stream {
+	for i := range t.shards {
+		p := &t.shards[i]
+		p.mu.Lock()
+		s := p.open(e)
+		p.mu.Unlock()
+		if s != nil {
+			return s
+		}
+	}
+	return nil
+}
+
 // openStream opens a connection for the shard, and a stream on it. Those who wait
 // for the connection are told, also if this panics.
 func (e *Endpoint) openStream(p *streamShard, deadline int64) (s *http2.Stream, reused bool, err error) {
-	var conn *pool.Conn
+	opened := false
 	err = &ConnectError{Address: e.address, Err: errDialLost}
 	defer func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		close(p.dialing)
-		p.dialing, p.err = nil, err
-		if err != nil {
-			return
-		}
-		if s, err = p.add(e, conn).NewStream(); err != nil {
-			err = &ConnectError{Address: e.address, Err: err}
+		if !opened {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.dialed(err)
 		}
 	}()
-	conn, err = e.dialHTTP2(deadline)
-	return nil, false, err
+	conn, err := e.occupy(deadline, nil)
+	if err == nil {
+		conn, err = e.overHTTP2(conn)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	c := p.add(e, conn)
+	opened = true
+	if s, err = c.NewStream(); err != nil {
+		err = &ConnectError{Address: e.address, Err: err}
+	}
+	go func() {
+		_ = c.AwaitSettings(e.limit(0))
+		p.grownUp(e, c, true)
+	}()
+	return s, false, err
+}
+
+// dialed tells those who wait for the connection that is being opened that it is there,
+// or why not. mu is held.
+func (p *streamShard) dialed(err error) {
+	close(p.dialing)
+	p.dialing, p.err = nil, err
 }
 
 var errDialLost = errors.New("connecting ended by a fault of the proxy")
 
-// add makes a connection one that many requests share. The caller holds mu.
+// add makes a connection one that many requests share, once it is grown up.
 func (p *streamShard) add(e *Endpoint, conn *pool.Conn) *http2.Client {
-	c := http2.NewClient(conn.Conn, http2.Options{IdleTimeout: e.pool.KeepAlive(), PingAfter: pingAfter})
+	c := http2.NewClient(conn.Conn, http2.Options{IdleTimeout: e.pool.KeepAlive(), PingAfter: pingAfter, OnRoom: e.pool.Room})
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	c.Start()
-	go p.follow(c, conn)
-	p.clients = append(p.clients, shared{c, conn})
+	e.pool.Share(e.streams.yield)
+	go p.follow(e, c, conn)
+	p.clients = append(p.clients, shared{c, conn, true})
 	if p.retired {
 		c.Shutdown()
 	}
 	return c
 }
 
-// dialHTTP2 opens a connection to an endpoint that has agreed, where there is TLS,
-// to speak HTTP/2.
-func (e *Endpoint) dialHTTP2(deadline int64) (*pool.Conn, error) {
-	conn, err := e.Dial(deadline)
-	if err != nil {
-		return nil, err
+// grownUp lets requests share a connection. dialed says that those of the shard wait
+// for it.
+func (p *streamShard) grownUp(e *Endpoint, c *http2.Client, dialed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.IndexFunc(p.clients, func(other shared) bool { return other.Client == c }); i >= 0 {
+		p.clients[i].young = false
 	}
+	if dialed {
+		p.dialed(nil)
+	}
+	e.pool.Room()
+}
+
+// overHTTP2 is a connection to an endpoint that has agreed, where there is TLS, to
+// speak HTTP/2. Another one goes to the pool, if that is agreed on too.
+func (e *Endpoint) overHTTP2(conn *pool.Conn) (*pool.Conn, error) {
 	if e.secure == nil || spokenOver(conn.Net()) == protocolHTTP2 {
 		e.agreed.Store(agreedHTTP2)
 		return conn, nil
@@ -167,12 +256,29 @@ const pingAfter = 15 * time.Second
 
 // follow forgets a connection when it has ended. Until then it counts among those
 // of the cluster.
-func (p *streamShard) follow(c *http2.Client, conn *pool.Conn) {
+func (p *streamShard) follow(e *Endpoint, c *http2.Client, conn *pool.Conn) {
 	<-c.Done()
+	e.pool.Unshare()
 	conn.Discard()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clients = slices.DeleteFunc(p.clients, func(other shared) bool { return other.Client == c })
+}
+
+// yield ends a connection that nobody uses, and reports whether there was one.
+func (t *streams) yield() bool {
+	for i := range t.shards {
+		if t.shards[i].yield() {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *streamShard) yield() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.clients, func(c shared) bool { return !c.young && c.Yield() })
 }
 
 // shutdown lets the streams that are open be the last.

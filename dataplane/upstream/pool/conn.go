@@ -43,6 +43,7 @@ func (c *Conn) Release(shard int) { c.ReleaseAt(shard, socket.Now()) }
 // slow, that is most of the cost.
 func (c *Conn) ReleaseAt(shard int, now int64) {
 	c.Conn.Release()
+	c.Unride()
 	if !c.Conn.Spent() {
 		c.Discard()
 		return

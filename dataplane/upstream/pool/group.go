@@ -20,6 +20,8 @@ var (
 	// ErrShed says that the wait was given up for somebody who came later: the
 	// queue stands, and is full.
 	ErrShed = errors.New("pool: gave way to one that came later")
+	// ErrRoom says that a connection that many share has room.
+	ErrRoom = errors.New("pool: a connection has room")
 	// ErrLeft says that whoever the connection was for has left.
 	ErrLeft = errors.New("pool: the client has left")
 )
@@ -45,12 +47,18 @@ type Group struct {
 	queue list.List // of *waiter, in the order in which they came
 	order order     // in which they have their turns
 	pools []*Pool
+	// of those that many share
+	shared int  // how many there are
+	asks   bool // a goroutine is about to end one
+	again  bool // and is to look once more
 }
 
 // waiter is one who waits for a connection to a pool.
 type waiter struct {
 	pool    *Pool
-	turn    chan *Conn    // one message: a connection, or nil for a place; closed: it is shed
+	shares  bool          // it can do with room on a connection
+	turn    chan *Conn    // one message: a connection, or nil for a place; closed: there is room, or it is shed
+	room    bool          // which of the two; set before turn is closed
 	element *list.Element // nil once it had its turn; guarded by Group.mu
 }
 
@@ -101,8 +109,8 @@ func (p *Pool) Waiting() int {
 
 // enqueue makes p's caller wait. It may have had its turn when it returns. The
 // error is ErrFull.
-func (g *Group) enqueue(p *Pool) (*waiter, error) {
-	w, now := &waiter{pool: p, turn: make(chan *Conn, 1)}, socket.Now()
+func (g *Group) enqueue(p *Pool, shares bool) (*waiter, error) {
+	w, now := &waiter{pool: p, shares: shares, turn: make(chan *Conn, 1)}, socket.Now()
 	g.mu.Lock()
 	w.element = g.queue.PushBack(w)
 	g.order.joined(now)
@@ -207,6 +215,7 @@ func (g *Group) serveLocked() (evicted []*Conn) {
 		if c == nil && !w.pool.reserve() {
 			old, exhausted := g.makePlace(w.pool)
 			if exhausted {
+				g.ask()
 				break
 			}
 			if old == nil {

@@ -17,7 +17,9 @@ type Pool struct {
 	open   atomic.Int64 // connections and permits to open one
 	closed atomic.Bool
 
-	waiting int // in the queue of the group; guarded by Group.mu
+	// Guarded by Group.mu.
+	waiting int         // in the queue of the group
+	yield   func() bool // of Share; nil: none is shared
 }
 
 // shard is the idle connections that one core released.
@@ -130,7 +132,7 @@ func (p *Pool) Acquire(deadline int64, client Client) (*Conn, error) {
 	if p.group.waiting.Load() == 0 && p.reserve() {
 		return nil, nil
 	}
-	w, err := p.group.enqueue(p)
+	w, err := p.group.enqueue(p, false)
 	if err != nil {
 		return nil, err
 	}
@@ -181,10 +183,13 @@ func (w *waiter) wait(deadline int64, client Client) (*Conn, error) {
 
 // taken is what came over w.turn.
 func (w *waiter) taken(c *Conn, ok bool) (*Conn, error) {
-	if !ok {
-		return nil, ErrShed
+	switch {
+	case ok:
+		return c, nil
+	case w.room:
+		return nil, ErrRoom
 	}
-	return c, nil
+	return nil, ErrShed
 }
 
 // Reserve is Acquire for those who can do without: it takes a place if there is

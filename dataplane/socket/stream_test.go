@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/net/nettest"
 	"golang.org/x/sys/unix"
@@ -48,7 +47,7 @@ func listening(t testing.TB, network string) (*Listening, func() net.Conn) {
 }
 
 // accepted is a connection that was accepted, and the client's end.
-func accepted(t testing.TB, network string) (*Accepted, net.Conn) {
+func accepted(t testing.TB, network string) (*Stream, net.Conn) {
 	t.Helper()
 	s, dial := listening(t, network)
 	far := dial()
@@ -186,6 +185,17 @@ func TestCloseWaitsForWhoHolds(t *testing.T) {
 	if err := unix.Fstat(other, &stat); err != nil {
 		t.Errorf("another's descriptor was closed: %v", err)
 	}
+}
+
+// TestNobodyHoldsWhatIsOver: who is woken by Close before it has let go does not wait
+// again.
+func TestNobodyHoldsWhatIsOver(t *testing.T) {
+	near, _ := accepted(t, "tcp")
+	near.over.Store(true)
+	if near.hold() {
+		t.Error("held")
+	}
+	near.over.Store(false)
 }
 
 // TestAcceptedRaces uses, introduces and closes a connection from everywhere.
@@ -338,7 +348,7 @@ func TestForgotten(t *testing.T) {
 	d.Await(near, func() { close(came) })
 	send(t, far, []byte("x"))
 	<-came
-	if err := near.SetReadDeadline(time.Now().Add(time.Hour)); err != nil {
+	if _, err := near.introduce(); err != nil {
 		t.Fatal(err)
 	}
 	if d.tell(near, unix.EPOLL_CTL_DEL, 0, 0) {

@@ -1,6 +1,6 @@
-// The interoperability tests of gRPC that h2_grpc_test.go runs, with modules of
+// The interoperability tests of gRPC that interop_test.go runs, with modules of
 // their own.
-module github.com/headgate/headgate/dataplane/proxy/testdata/interop
+module github.com/headgate/headgate/dataplane/testdata/interop
 
 go 1.26.0
 
