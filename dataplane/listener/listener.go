@@ -23,7 +23,7 @@ import (
 // Conn is a connection that is being served.
 type Conn interface {
 	Serve() // runs the connection to its end
-	Drain() // what is under way is the last; idle ones end now
+	Drain() // what is under way is the last; idle ones end now. A second call does nothing
 	Close() // ends it at once
 }
 

@@ -36,8 +36,14 @@ func (v visited) Serve() {
 	}
 }
 
-func (v visited) Drain() { close(v.drain) }
 func (v visited) Close() { _ = v.Conn.Close() }
+
+func (v visited) Drain() {
+	select {
+	case v.drain <- struct{}{}:
+	default: // it has been told before
+	}
+}
 
 func noLoop() *socket.Loop { return nil }
 

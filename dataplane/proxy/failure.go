@@ -115,16 +115,20 @@ func (x *exchange) broken(err error) *failure {
 	case errors.Is(err, errClientGone):
 		a.outcome = upstream.Ignored
 		return clientGone()
+	case x.callEnded(err):
+		return x.late()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		a.outcome = upstream.Timeout
 		return &failure{status: 504, reason: reasonWrite, detail: "the upstream did not take the request in time", on: snapshot.RetryTimeout | snapshot.RetryGatewayError, sent: a.sent}
-	case a.facts.Reused && a.facts.FirstByteAt == 0 && len(a.from.Buffered()) == 0:
+	case a.facts.Reused && !isReset(err) && a.facts.FirstByteAt == 0 && len(a.from.Buffered()) == 0:
 		a.outcome = upstream.Ignored
 		return &failure{status: 502, reason: reasonTerminated, detail: "the upstream closed the reused connection", on: snapshot.RetryResetBeforeResponse | snapshot.RetryGatewayError, sent: a.sent, stale: true}
 	}
 	a.outcome = upstream.Reset
 	reason, detail := reasonTerminated, "the upstream reset the connection before it answered"
-	if fault := certificate.FaultOf(err); fault != certificate.NoFault {
+	if isReset(err) {
+		detail = "the upstream reset the stream before it answered"
+	} else if fault := certificate.FaultOf(err); fault != certificate.NoFault {
 		// TLS 1.3 clients are told after the handshake that their certificate
 		// is not accepted.
 		reason, detail = tlsFailure(fault, err)
@@ -132,6 +136,13 @@ func (x *exchange) broken(err error) *failure {
 		detail = "the upstream closed the connection before it answered"
 	}
 	return &failure{status: 502, reason: reason, detail: detail, on: snapshot.RetryResetBeforeResponse | snapshot.RetryGatewayError, sent: a.sent}
+}
+
+// isReset reports whether err is that the peer has reset a stream of HTTP/2: the
+// connection is alive, and the peer may have seen all that was sent.
+func isReset(err error) bool {
+	fault, ok := errors.AsType[*http2.StreamError](err)
+	return ok && fault.Remote
 }
 
 // badResponse is the failure of an upstream that does not speak HTTP.

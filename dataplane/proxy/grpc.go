@@ -1,12 +1,14 @@
 package proxy
 
 import (
+	"errors"
 	"math"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/headgate/headgate/dataplane/http1"
+	"github.com/headgate/headgate/dataplane/http2"
 	"github.com/headgate/headgate/dataplane/message"
 	"github.com/headgate/headgate/dataplane/upstream"
 )
@@ -116,6 +118,14 @@ func (x *exchange) fairOutcome() upstream.Outcome {
 	return outcome
 }
 
+// callEnded reports whether err is that the upstream has cancelled a call whose time is
+// over. A server of gRPC that finds so does that before it has said anything; the one
+// who calls makes it DEADLINE_EXCEEDED.
+func (x *exchange) callEnded(err error) bool {
+	fault, ok := errors.AsType[*http2.StreamError](err)
+	return ok && fault.Remote && fault.Code == http2.Cancel && x.callDeadline != 0 && x.tick() >= x.callDeadline
+}
+
 // A callStatus is how a call ends, in the words of gRPC.
 type callStatus struct {
 	code    int
@@ -129,7 +139,7 @@ const deadlineExceeded = 4
 // server would have done. It reports whether it has; a client that cannot be
 // told must see the answer cut.
 func (x *exchange) endCall(kind message.BodyKind) bool {
-	if x.callDeadline == 0 || x.now < x.callDeadline || x.ended || kind != message.BodyChunked {
+	if x.callDeadline == 0 || x.tick() < x.callDeadline || x.ended || kind != message.BodyChunked {
 		return false
 	}
 	x.fields.Reset()

@@ -448,12 +448,13 @@ func TestSecureKeyUpdateWithoutRoom(t *testing.T) {
 // loop.
 func TestSecureLeavesTheRuntimes(t *testing.T) {
 	near, far := accepted(t, "tcp")
+	if _, err := near.introduce(); err != nil { // a handshake that need not wait does not
+		t.Fatal(err)
+	}
 	c, _ := secure(t, near, far)
 	if l := newLoop(t); c.Attend(l, newEcho(c), func() {}) {
 		t.Error("a loop serves it")
-	}
-	if _, err := near.introduce(); err != nil {
-		t.Error(err)
+		_ = c.Close()
 	}
 }
 
