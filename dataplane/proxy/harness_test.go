@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"buf.build/go/protoyaml"
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/headgate/headgate/dataplane/listener"
 	"github.com/headgate/headgate/dataplane/proxy"
@@ -200,12 +202,23 @@ func (b *backend) untouched() {
 	}
 }
 
-// refusing is an address where nothing listens.
+// refusing is an address where nothing listens, and nothing will while the test runs:
+// a socket holds its port.
 func refusing(t testing.TB) string {
 	t.Helper()
-	b := newBackend(t)
-	defer b.listener.Close()
-	return b.address()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	name, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", name.(*unix.SockaddrInet4).Port)
 }
 
 // manifest is a snapshot of one listener; lines are put behind it.
