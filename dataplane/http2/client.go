@@ -138,7 +138,7 @@ func (c *conn) tellRoom(wasFull bool) {
 	}
 }
 
-var errGoingAway = &StreamError{Code: RefusedStream, Reason: "the connection takes no more streams", NotProcessed: true}
+var errGoingAway = &StreamError{Code: RefusedStream, Reason: "the connection takes no more streams", NotProcessed: true, GoingAway: true}
 
 // Shutdown lets the streams that are open be the last, and ends the connection
 // after them. It does not wait.

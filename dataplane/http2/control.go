@@ -222,7 +222,7 @@ func (c *conn) failAbove(last uint32, code ErrCode) {
 		again = false
 		for s := range c.streams.all() {
 			if s.id > last {
-				c.fail(s, &StreamError{Stream: s.id, Code: code, Remote: true, NotProcessed: true})
+				c.fail(s, &StreamError{Stream: s.id, Code: code, Remote: true, NotProcessed: true, GoingAway: true})
 				again = true
 				break // the lock was released meanwhile
 			}

@@ -81,6 +81,7 @@ type StreamError struct {
 	Reason       string
 	Remote       bool // the peer said so
 	NotProcessed bool // the peer has not looked at the request
+	GoingAway    bool // for the connection takes no more requests
 }
 
 // Error names the stream, the code and the reason.

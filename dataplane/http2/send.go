@@ -135,7 +135,7 @@ func (c *conn) closedError() error {
 // of the heads (RFC 9113 section 5.1.1). mu is held.
 func (c *conn) number(s *Stream) error {
 	if c.peerGoAway || c.goAwaySent || c.nextID > maxStreamID {
-		return &StreamError{Reason: "the connection takes no more streams", NotProcessed: true, Code: RefusedStream}
+		return errGoingAway
 	}
 	c.opened--
 	s.open(c.nextID, c.peerWindow)

@@ -22,12 +22,22 @@ type failure struct {
 	detail   string
 	on       snapshot.RetryOn // the conditions under which it is tried again
 	sent     bool             // bytes of the request may have been processed
-	stale    bool             // a reused connection died before it gave a byte, or gave those of another answer
+	anew     int              // how often at most the request is sent again for such failures, besides what the route has tried again
 	granted  bool             // it has been decided that it is tried again
 	answered bool             // there is an answer, which will do if there is none better
 	after    time.Duration    // how long the answer asks to wait
 	final    bool             // trying again is pointless: the fault is not the upstream's
 }
+
+// Where a connection that was used before died before it gave a byte, or gave those of
+// another answer, the request is sent once more: that connection was not for it. Where
+// connections are ending that have not looked at it, some times more, for others that
+// wait may each time come before it; but not without end, as a server could send each
+// away.
+const (
+	anewStale     = 1
+	anewGoingAway = 4
+)
 
 // maxTrouble bounds the text of an error that an endpoint is told of, in bytes.
 const maxTrouble = 200
@@ -111,7 +121,11 @@ func (x *exchange) broken(err error) *failure {
 	switch {
 	case errors.Is(err, http2.ErrNotProcessed):
 		a.outcome = upstream.Ignored
-		return &failure{status: 502, reason: reasonTerminated, detail: "the upstream did not take the request", on: snapshot.RetryResetBeforeResponse | snapshot.RetryGatewayError, stale: true}
+		anew := anewStale
+		if fault, ok := errors.AsType[*http2.StreamError](err); ok && fault.GoingAway {
+			anew = anewGoingAway
+		}
+		return &failure{status: 502, reason: reasonTerminated, detail: "the upstream did not take the request", on: snapshot.RetryResetBeforeResponse | snapshot.RetryGatewayError, anew: anew}
 	case errors.Is(err, errClientGone):
 		a.outcome = upstream.Ignored
 		return clientGone()
@@ -122,7 +136,7 @@ func (x *exchange) broken(err error) *failure {
 		return &failure{status: 504, reason: reasonWrite, detail: "the upstream did not take the request in time", on: snapshot.RetryTimeout | snapshot.RetryGatewayError, sent: a.sent}
 	case a.facts.Reused && !isReset(err) && a.facts.FirstByteAt == 0 && len(a.from.Buffered()) == 0:
 		a.outcome = upstream.Ignored
-		return &failure{status: 502, reason: reasonTerminated, detail: "the upstream closed the reused connection", on: snapshot.RetryResetBeforeResponse | snapshot.RetryGatewayError, sent: a.sent, stale: true}
+		return &failure{status: 502, reason: reasonTerminated, detail: "the upstream closed the reused connection", on: snapshot.RetryResetBeforeResponse | snapshot.RetryGatewayError, sent: a.sent, anew: anewStale}
 	}
 	a.outcome = upstream.Reset
 	reason, detail := reasonTerminated, "the upstream reset the connection before it answered"
@@ -157,7 +171,11 @@ func (x *exchange) badResponse(err error) *failure {
 	} else if reason := spokeWrong(err); reason != "" {
 		detail = reason
 	}
-	return &failure{status: 502, reason: reasonProtocol, detail: detail, on: snapshot.RetryInvalidResponse | snapshot.RetryGatewayError, sent: true, stale: x.isLeftOver()}
+	fail := &failure{status: 502, reason: reasonProtocol, detail: detail, on: snapshot.RetryInvalidResponse | snapshot.RetryGatewayError, sent: true}
+	if x.isLeftOver() {
+		fail.anew = anewStale
+	}
+	return fail
 }
 
 // isLeftOver reports whether what came in place of an answer may be the body that was

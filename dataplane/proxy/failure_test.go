@@ -34,7 +34,7 @@ func TestCallThatItsServerEnds(t *testing.T) {
 		if test.left != 0 {
 			x.callDeadline = socket.Now() + int64(test.left)
 		}
-		if fail := x.broken(test.err); fail.status != test.status || x.attempt.outcome != test.outcome || fail.stale != (test.outcome == upstream.Ignored) {
+		if fail := x.broken(test.err); fail.status != test.status || x.attempt.outcome != test.outcome || (fail.anew > 0) != (test.outcome == upstream.Ignored) {
 			t.Errorf("%s: %+v, %v", test.name, fail, x.attempt.outcome)
 		}
 	}

@@ -140,7 +140,7 @@ func (x *exchange) rewrite(r *snapshot.Rewrite) {
 // nothing more to try. A connection of the pool that turns out to be dead costs no
 // retry: the next is fresh.
 func (x *exchange) pursue(fail *failure) *failure {
-	for fresh := false; ; fail = x.try(fresh) {
+	for anew := 0; ; fail = x.try(anew > 0) {
 		if fail == nil || fail == awaits {
 			return fail
 		}
@@ -150,9 +150,9 @@ func (x *exchange) pursue(fail *failure) *failure {
 			x.endUpload() // it could read more than is kept
 		}
 		switch {
-		case fail.stale && !fresh && x.repeatable(fail):
+		case anew < fail.anew && x.repeatable(fail):
 			x.release()
-			fresh = true
+			anew++
 		case fail.granted || x.grant(fail):
 			if !x.retreat() {
 				return clientGone()

@@ -220,3 +220,35 @@ func TestUpstreamGoesAway(t *testing.T) {
 		}
 	}
 }
+
+// TestUpstreamKeepsGoingAway has connection after connection end before it has looked at
+// a request: that is sent on, over the next, as often as is reasonable.
+func TestUpstreamKeepsGoingAway(t *testing.T) {
+	for _, hedge := range []string{"", ", hedge: {after: 3600s}"} {
+		for _, method := range []string{"GET", "PUT"} {
+			for _, test := range []struct {
+				times  int
+				status string
+			}{{4, "204"}, {5, "502"}} {
+				b := newBackend(t)
+				once := strings.Replace(singleOver("HTTP/2", b.address()), "{cluster: main}]", "{cluster: main}], retry: {attempts: 0}"+hedge, 1)
+				g := start(t, once)
+				f := g.frames()
+				id := f.open(true, method, "/")
+				for range test.times {
+					up := b.frames()
+					up.request()
+					up.must(up.WriteGoAway(0, http2.ErrCodeNo, nil))
+				}
+				if test.status == "204" {
+					up := b.frames()
+					up.answer(up.request().StreamID, true, ":status", "204")
+				}
+				if r := f.await(id); r.status != test.status {
+					t.Errorf("%s%s after %d that went away: %+v", method, hedge, test.times, r)
+				}
+				b.untouched()
+			}
+		}
+	}
+}

@@ -27,7 +27,7 @@ type race struct {
 type lane struct {
 	h       *exchange
 	n       int  // its number among the attempts
-	fresh   bool // on a new connection
+	anew    int  // how often the request was sent anew
 	counted bool // besides the exchange, among the requests and retries of the cluster
 	place   retry.Place
 	fail    *failure
@@ -44,7 +44,7 @@ func (x *exchange) race() *failure {
 	if !x.tie(r.left) {
 		return clientGone()
 	}
-	if fail := r.start(false, nil); fail != nil {
+	if fail := r.start(0, nil); fail != nil {
 		return fail
 	}
 	r.timer = time.NewTimer(time.Duration(watch))
@@ -83,7 +83,7 @@ func (r *race) advance() *failure {
 	switch now := r.x.now; {
 	case len(r.running) == 0 && r.again != 0 && now >= r.again:
 		r.again = 0
-		return r.start(false, nil)
+		return r.start(0, nil)
 	case len(r.running) > 0 && r.hedge.Take(now):
 		r.beginHedge()
 	}
@@ -103,13 +103,13 @@ func (r *race) beginHedge() {
 		r.hedge.Stop()
 		return
 	}
-	if r.start(false, l) != nil {
+	if r.start(0, l) != nil {
 		r.hedge.Stop()
 	}
 }
 
-// start begins an attempt; l is a hedge, nil: it is none.
-func (r *race) start(fresh bool, l *lane) *failure {
+// start begins an attempt that was sent anew so often; l is a hedge, nil: it is none.
+func (r *race) start(anew int, l *lane) *failure {
 	x, hedge := r.x, l != nil
 	if !hedge {
 		l = &lane{}
@@ -119,7 +119,7 @@ func (r *race) start(fresh bool, l *lane) *failure {
 		l.leave(x.cluster)
 		return fail
 	}
-	l.fresh = fresh
+	l.anew = anew
 	if !x.conn.engine.branches.begin(l.h.branch) {
 		l.dispose(x.cluster)
 		return unavailable(upstream.NoEndpoints)
@@ -173,7 +173,7 @@ func (r *race) record(hedge bool) *telemetry.Attempt {
 
 // run is the goroutine of a lane.
 func (l *lane) run(results chan<- *lane, c *upstream.Cluster) {
-	l.fail = l.h.carryOut(l.fresh)
+	l.fail = l.h.carryOut(l.anew > 0)
 	if l.h.branch.finish() {
 		results <- l
 		return
@@ -214,8 +214,8 @@ func (r *race) arrived(l *lane) (over bool, fail *failure) {
 		l.dispose(x.cluster)
 	}
 	switch {
-	case fail.stale && !l.fresh && x.repeatable(fail):
-		if again := r.start(true, nil); again == nil {
+	case l.anew < fail.anew && x.repeatable(fail):
+		if again := r.start(l.anew+1, nil); again == nil {
 			return false, nil
 		}
 	case len(r.running) == 0 && x.grant(fail):
