@@ -120,12 +120,7 @@ func (x *exchange) broken(err error) *failure {
 	}
 	switch {
 	case errors.Is(err, http2.ErrNotProcessed):
-		a.outcome = upstream.Ignored
-		anew := anewStale
-		if fault, ok := errors.AsType[*http2.StreamError](err); ok && fault.GoingAway {
-			anew = anewGoingAway
-		}
-		return &failure{status: 502, reason: reasonTerminated, detail: "the upstream did not take the request", on: snapshot.RetryResetBeforeResponse | snapshot.RetryGatewayError, anew: anew}
+		return x.unseen(err)
 	case errors.Is(err, errClientGone):
 		a.outcome = upstream.Ignored
 		return clientGone()
@@ -150,6 +145,16 @@ func (x *exchange) broken(err error) *failure {
 		detail = "the upstream closed the connection before it answered"
 	}
 	return &failure{status: 502, reason: reason, detail: detail, on: snapshot.RetryResetBeforeResponse | snapshot.RetryGatewayError, sent: a.sent}
+}
+
+// unseen is the failure of a request that the upstream has not looked at.
+func (x *exchange) unseen(err error) *failure {
+	x.attempt.outcome = upstream.Ignored
+	anew := anewStale
+	if fault, ok := errors.AsType[*http2.StreamError](err); ok && fault.GoingAway {
+		anew = anewGoingAway
+	}
+	return &failure{status: 502, reason: reasonTerminated, detail: "the upstream did not take the request", on: snapshot.RetryResetBeforeResponse | snapshot.RetryGatewayError, anew: anew}
 }
 
 // isReset reports whether err is that the peer has reset a stream of HTTP/2: the

@@ -31,12 +31,12 @@ func TestStreamResetIsNoDeadConnection(t *testing.T) {
 				}
 				_ = response.Body.Close()
 				if path == "/" {
-					if response.StatusCode != 200 {
+					if response.StatusCode != http.StatusOK {
 						t.Errorf("%d: %d", n, response.StatusCode)
 					}
 					continue
 				}
-				if says := response.Header.Get("Proxy-Status"); response.StatusCode != 502 || !strings.Contains(says, "connection_terminated") || !strings.Contains(says, "reset the stream") {
+				if says := response.Header.Get("Proxy-Status"); response.StatusCode != http.StatusBadGateway || !strings.Contains(says, "connection_terminated") || !strings.Contains(says, "reset the stream") {
 					t.Errorf("%d, %s", response.StatusCode, says)
 				}
 			}
