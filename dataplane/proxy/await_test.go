@@ -138,10 +138,16 @@ func TestAwaitedFails(t *testing.T) {
 			b := newBackend(t)
 			g := start(t, manifest(
 				"clusters: [{name: main, endpoints: [{address: '"+b.address()+"'}]}]",
-				"routes: [{name: all, forward: {timeouts: {firstByte: 0.3s}, backends: [{cluster: main}]}}]",
+				"routes:",
+				"- {name: silent, matches: [{path: {exact: /silent}}], forward: {timeouts: {firstByte: 0.3s}, backends: [{cluster: main}]}}",
+				"- {name: all, forward: {backends: [{cluster: main}]}}", // where something comes, however late
 			))
 			f := g.frames()
-			id := f.open(true, "POST", "/")
+			path := "/"
+			if c.reason == "http_response_timeout" {
+				path = "/silent"
+			}
+			id := f.open(true, "POST", path)
 			up := b.accept()
 			up.head()
 			c.do(up)

@@ -127,8 +127,8 @@ func TestCallTimeout(t *testing.T) {
 			s := &callServer{backend: newBackend(t), protocol: w.upstream}
 			g := start(t, singleOver(w.upstream, s.address()))
 			c := grpcCallerOver(t, w.client, g)
-			c.calls("200m")
-			if told := timeoutOf(t, s.takes()); told >= 200*time.Millisecond {
+			c.calls("2S")
+			if told := timeoutOf(t, s.takes()); told >= 2*time.Second {
 				t.Errorf("the backend is given %v", told)
 			}
 			if status, call := c.answered(); status != "200" || call != "4" {
@@ -151,7 +151,7 @@ func TestCallTimeoutInTheMiddle(t *testing.T) {
 			s := &callServer{backend: newBackend(t), protocol: w.upstream}
 			g := start(t, singleOver(w.upstream, s.address()))
 			c := grpcCallerOver(t, w.client, g)
-			c.calls("300m")
+			c.calls("2S")
 			s.takes()
 			if s.protocol == "HTTP/1" {
 				s.up1.send("HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n")
@@ -226,7 +226,7 @@ func TestCallTimeoutAndRoute(t *testing.T) {
 	config := func(remove, request string) string {
 		return manifest("clusters: [{name: main, endpoints: [{address: '"+b.address()+"'}]}]", fmt.Sprintf(route, remove, request))
 	}
-	g := start(t, config("x", "0.1s"))
+	g := start(t, config("x", "2s"))
 	c := grpcCallerOver(t, "HTTP/2", g)
 	c.calls("1H")
 	s := &callServer{backend: b, protocol: "HTTP/1"}
@@ -237,14 +237,14 @@ func TestCallTimeoutAndRoute(t *testing.T) {
 		t.Errorf("%s, grpc-status %s", status, call)
 	}
 	s.cancelled()
-	g.apply(config("grpc-timeout", "10s"))
-	c.calls("10S")
+	g.apply(config("grpc-timeout", "60s"))
+	c.calls("60S")
 	if told := s.takes(); told != "" {
 		t.Errorf("the backend is given %q", told)
 	}
 	s.up1.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 	c.answered()
-	g.apply(config("x", "10s"))
+	g.apply(config("x", "60s"))
 	client := g.dial()
 	client.send("GET / HTTP/1.1\r\nHost: h\r\nGrpc-Timeout: whatever\r\n\r\n")
 	up := b.accept()

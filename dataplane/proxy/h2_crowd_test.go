@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/net/http2"
 
@@ -101,9 +102,11 @@ func TestUpstreamFull(t *testing.T) {
 		t.Errorf("recorded as %s", recordLine(&r))
 	}
 	second, third := far.open(true, "GET", "/second"), near.open(true, "GET", "/third")
-	for waiting := 0; waiting < 2; runtime.Gosched() {
+	for waiting, end := 0, time.Now().Add(patience); waiting < 2; runtime.Gosched() {
 		e, _ := g.registry.Endpoint("main", b.address())
-		waiting = e.Waiting
+		if waiting = e.Waiting; time.Now().After(end) {
+			t.Fatalf("%d requests wait", waiting)
+		}
 	}
 	if r := near.await(near.open(true, "GET", "/refused")); r.status != "503" || !strings.Contains(r.get("proxy-status"), "connection_limit_reached") {
 		t.Errorf("%+v", r)

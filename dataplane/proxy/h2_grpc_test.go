@@ -147,7 +147,7 @@ func TestCallCancelled(t *testing.T) {
 // that it has passed.
 func TestCallDeadline(t *testing.T) {
 	c, client, _, _ := callThrough(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	if _, err := client.EmptyCall(ctx, &testgrpc.Empty{}); err == nil {
 		t.Error("the call came to an end")

@@ -283,7 +283,7 @@ func TestQUICDrain(t *testing.T) {
 // TestQUICSilentUpload is a client that stops sending.
 func TestQUICSilentUpload(t *testing.T) {
 	b := newBackend(t)
-	config := strings.Replace(single(b.address()), "127.0.0.1:1}", "127.0.0.1:1, timeouts: {bodyIdle: 0.1s}}", 1)
+	config := strings.Replace(single(b.address()), "127.0.0.1:1}", "127.0.0.1:1, timeouts: {bodyIdle: 1s}}", 1)
 	p := start(t, config).quicFrames()
 	r := p.open(false, "POST", "/", "content-length", "100")
 	r.data("some")

@@ -248,9 +248,13 @@ func TestCutOwes(t *testing.T) {
 func TestIdleAfterOwed(t *testing.T) {
 	const idle = 100 * time.Millisecond
 	b := newBackend(t)
-	g, client, _ := startReluctant(t, b, strings.Replace(single(b.address()), "127.0.0.1:1}", "127.0.0.1:1, timeouts: {idle: 0.1s}}", 1))
+	g, client, _ := startReluctant(t, b, single(b.address()))
+	client.send(request)
+	client.up.head()
+	g.apply(strings.Replace(single(b.address()), "127.0.0.1:1}", "127.0.0.1:1, timeouts: {idle: 0.1s}}", 1)) // from now on: the request came in time
 	begun := time.Now()
-	client.isOwed(g, request)
+	client.up.send(owed)
+	g.recent(2)
 	for time.Since(begun) < 2*idle { // none of it is left
 		runtime.Gosched()
 	}

@@ -88,7 +88,7 @@ func TestPassClientGone(t *testing.T) {
 // TestPassSilence ends an answer that stops.
 func TestPassSilence(t *testing.T) {
 	b := newBackend(t)
-	g := start(t, strings.Replace(single(b.address()), "{backends:", "{timeouts: {idle: 0.02s}, backends:", 1))
+	g := start(t, strings.Replace(single(b.address()), "{backends:", "{timeouts: {idle: 1s}, backends:", 1))
 	client := g.dial()
 	up := askLarge(client, b, nil)
 	up.send(largeHead + strings.Repeat("x", 100<<10))
