@@ -149,7 +149,7 @@ clusters:
   - name: c
     endpoints: [{address: "%s"}, {address: "%s"}]
     panicThreshold: 0
-    healthCheck: {http: {path: /healthz}, interval: 30s, unhealthyThreshold: 1}
+    healthCheck: {http: {path: /healthz}, interval: 600s, timeout: 60s, unhealthyThreshold: 1}
 routes:
   - {name: c, matches: [{path: {exact: /c}}], forward: {backends: [{cluster: c}]}}
 `, up.address(), down.address())

@@ -129,7 +129,7 @@ func TestSlowOverTLS(t *testing.T) {
 	k := newKeyring(t)
 	k.issue("site", "site.example")
 	g := start(t, Options{Folder: k.folder})
-	g.apply(strings.Replace(secured, `:0", tls`, `:0", timeouts: {idle: 0.2s, header: 5s}, tls`, 1))
+	g.apply(strings.Replace(secured, `:0", tls`, `:0", timeouts: {idle: 1s, header: 60s}, tls`, 1))
 	const head = "GET / HTTP/1.1\r\nHost: a\r\n"
 	for _, test := range []struct {
 		name string
@@ -170,7 +170,7 @@ func TestSlowOverTLS(t *testing.T) {
 			}
 		})
 	}
-	g.apply(strings.Replace(secured, `:0", tls`, `:0", timeouts: {header: 0.3s}, tls`, 1))
+	g.apply(strings.Replace(secured, `:0", tls`, `:0", timeouts: {header: 2s}, tls`, 1))
 	c := k.mustSecure(g.at("web"))
 	for _, b := range []byte(head) { // each a record
 		if err := c.send(string(b)); err != nil {

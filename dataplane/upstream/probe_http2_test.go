@@ -28,7 +28,7 @@ func TestProbeOverHTTP2(t *testing.T) {
 	heard := make(events, 8)
 	config := checked(cluster("app", server.Listener.Addr().String()))
 	config.HTTP2, config.HealthCheck.HTTP2 = true, true
-	config.HealthCheck.Interval = 10 * time.Millisecond
+	config.HealthCheck.Interval, config.HealthCheck.Timeout = 10*time.Millisecond, time.Minute
 	only(t, Options{Events: heard.add}, config)
 	for _, want := range []State{StateHealthy, StateUnhealthy} {
 		if e := heard.next(t, HealthChanged); e.To != want {
